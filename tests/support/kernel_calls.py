@@ -1,0 +1,527 @@
+"""All functions, classes, methods and properties of the extension modules, and right arguments of each."""
+
+from __future__ import annotations
+
+import enum
+import importlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).parents[2]
+MODULES = [
+    f"{file.parent.name}.{file.stem}._{file.stem}" for file in sorted((ROOT / "bindings").glob("*/*.cpp"))
+]
+
+I8, I32, I64, U8, U16, U32 = np.int8, np.int32, np.int64, np.uint8, np.uint16, np.uint32
+
+
+# --- what there is
+
+
+def modules() -> dict[str, ModuleType]:
+    """Return all extension modules."""
+    return {name: importlib.import_module(name) for name in MODULES}
+
+
+def targets() -> Iterator[str]:
+    """Iterate over the names of all functions, classes, methods and properties."""
+    for name, module in modules().items():
+        for key, value in vars(module).items():
+            if isinstance(value, type):
+                if issubclass(value, enum.Enum):
+                    continue
+                yield f"{name}.{key}"
+                yield from (f"{name}.{key}.{one}" for one in vars(value) if not one.startswith("__"))
+            elif callable(value):
+                yield f"{name}.{key}"
+
+
+def find(target: str) -> Any:
+    """Return what a target names."""
+    name = next(name for name in MODULES if target.startswith(f"{name}."))
+    found: Any = importlib.import_module(name)
+    *path, last = target.removeprefix(f"{name}.").split(".")
+    for one in path:
+        found = getattr(found, one)
+    return vars(found)[last] if isinstance(found, type) else getattr(found, last)
+
+
+# --- right calls
+
+
+def full(shape: Any, dtype: Any = float, value: float = 0) -> Any:
+    """Return an array of one value."""
+    return np.full(shape, value, dtype)
+
+
+def numbers(*values: float, dtype: Any = I64) -> Any:
+    """Return an array of values."""
+    return np.array(values, dtype)
+
+
+def of(module: str) -> Any:
+    """Return a room's extension module."""
+    return importlib.import_module(next(name for name in MODULES if name.endswith(f"._{module}")))
+
+
+GRID = numbers(0, 4, dtype=float)  # HEALPix rings of 192 pixels
+KERNEL_LAGS = np.array([[2.0, 0.5, 0.25], [1.0, 0.0, 0.0]])
+
+
+def pointing(n: int = 200) -> tuple[Any, ...]:
+    """Return compressed pointing of 3 detectors and n samples."""
+    angles = np.linspace(0, 1, 6)
+    knots = np.stack([0 * angles, np.sin(angles), 0 * angles, np.cos(angles)], axis=1)
+    rest = np.tile([0.0, 0.0, 0.0, 1.0], (3, 1))
+    return (
+        knots, numbers(0, 0, n, 6).reshape(2, 2), np.array([[n / 5, 0.0, 1.0]]), rest, rest[:2].copy(),
+        numbers(0, 1, 1), full(3, U32), 2, 0, 0, np.linspace(0, 3, 5), n / 4, 0.0, full(3, float, 1),
+    )  # fmt: skip
+
+
+def blocks(alike: bool = False) -> Any:
+    """Return blocks of 200 samples of 2 streams, of one length on both sides or not."""
+    if alike:
+        return numbers(0, 102, 2, 98, 0, 0, 98, 102, 2, 98, 1, 1).reshape(2, 6)
+    return numbers(0, 102, 0, 100, 0, 0, 98, 102, 2, 100, 1, 1).reshape(2, 6)
+
+
+def pixels(n: int = 200, gaps: bool = True) -> Any:
+    """Return local pixels 0 to 9, and gaps 0 and 1."""
+    made = (np.arange(n) % 10).astype(I32)
+    if gaps and n > 9:
+        made[3:5] = ~numbers(0, 1, dtype=I32)
+    return made
+
+
+def run_lists() -> Any:
+    starts, lengths = numbers(0, 3, 1, dtype=I32), numbers(2, 1, 3, dtype=U8)
+    return of("redistribution").RunLists(starts, lengths, numbers(0, 2, 2, 3))
+
+
+def run_table() -> Any:
+    entries = numbers(0, 3, 6, 9, 10, dtype=U32)
+    return of("reduction").RunTable(numbers(2, 1, dtype=U16), numbers(2, 3, dtype=U16), entries, numbers(0))
+
+
+def run_table_of(n_keys: int, *entries: int) -> Any:
+    lengths, counts = full(1, U16, n_keys), full(1, U16, len(entries))
+    return of("reduction").RunTable(lengths, counts, numbers(*entries, dtype=U32), numbers(0))
+
+
+def hardware() -> Any:
+    return of("network").TorusHardware([3, 2, 2], [True, False, True])
+
+
+def routes() -> Any:
+    return of("network").Routes([3, 2], [True, False], numbers(*range(6), dtype=I32), 18)
+
+
+def index() -> Any:
+    made = of("mapmaking").PixelIndex(192)
+    made.mark(numbers(3, 5, -1, 100, 191, dtype=I32))
+    made.number()
+    return made
+
+
+def kernels() -> Any:
+    return of("mapmaking").Kernels(KERNEL_LAGS, 64)
+
+
+def term() -> tuple[Any, ...]:
+    return (1, 3, 0, 400, numbers(0, 100, 400), False, full((1, 400), float, 0.5), None, None, None)
+
+
+def template_table() -> Any:
+    streams = numbers(0, 1, 0, 0, 0, 1, 1, 7).reshape(2, 4)
+    return of("mapmaking").TemplateTable([term()], streams, numbers(0, 6), 0.5, 0.25)
+
+
+def joint_table() -> Any:
+    groups, members = numbers(0, 2, 0, 1, 0).reshape(1, 5), numbers(0, 1)
+    return of("mapmaking").JointTable(groups, members, numbers(), full(2), full(2))
+
+
+def part_table() -> Any:
+    runs = numbers(0, 1, 50, -1, 0, 0).reshape(3, 2)
+    return of("mapmaking").PartTable(numbers(0, 2, 3), runs, 2, 192)
+
+
+def kept_arguments(alike: bool = False) -> list[Any]:
+    return [blocks(alike), pixels(), full(200, U32, 7), full(200, np.float32, 1), full((2, 2), float, 1)]
+
+
+def kept_table(alike: bool = False) -> Any:
+    return of("mapmaking").KeptTable(*kept_arguments(alike))
+
+
+def expanded_arguments(alike: bool = False) -> list[Any]:
+    streams = numbers(0, 0, 0, 0, 0, 200, 0, 2, 0, 0, 10, 200).reshape(2, 6)
+    found, bits = of("mapmaking").PixelIndex(192), full(25, U8)
+    found.mark(np.arange(192, dtype=I32))
+    found.number()
+    bits[0] = 0b11000
+    responses, slots = full((2, 2), float, 1), numbers(0, 2)
+    return [blocks(alike), [pointing()], GRID, found, streams, responses, bits, slots, 1, None]
+
+
+def expanded_table(alike: bool = False) -> Any:
+    return of("mapmaking").ExpandedTable(*expanded_arguments(alike))
+
+
+def visit_arguments(n_stokes: int = 3) -> list[Any]:
+    table = full((5, 1 + 2 * n_stokes), I32)
+    table[:, 0] = 0, 1, 1, 3, 2
+    return [numbers(0, 3, 5), numbers(0, 2, 4, 4, 5, 5), table, n_stokes]
+
+
+def visit_lists(n_stokes: int = 3) -> Any:
+    return of("mapmaking").VisitLists(*visit_arguments(n_stokes))
+
+
+# Of each class, instances that are not what a right call takes.
+OTHERS: dict[str, list[Callable[[], Any]]] = {
+    "RunLists": [
+        lambda: of("redistribution").RunLists(full(1, I32, 2**31 - 1), full(1, U8, 255), numbers(0, 1)),
+        lambda: of("redistribution").RunLists(numbers(4, 2, dtype=I32), full(2, U8, 2), numbers(0, 2)),
+        lambda: of("redistribution").RunLists(full(0, I32), full(0, U8), numbers(0)),
+    ],
+    "RunTable": [
+        lambda: run_table_of(3, 9, 0),
+        lambda: run_table_of(3, 2**32 - 1),
+        lambda: run_table_of(65535, 0),
+        lambda: run_table_of(1, 0, 3, 9),
+    ],
+    "TorusHardware": [
+        lambda: of("network").TorusHardware([], []),
+        lambda: of("network").TorusHardware([254] * 6, [True] * 6),
+    ],
+    "Routes": [
+        lambda: of("network").Routes([2], [False], full(1, I32), 2),
+        lambda: of("network").Routes([3], [3], numbers(2, 0, dtype=I32), 18),
+        lambda: of("network").Routes([3, 2], [True, False], True, numbers(5, 0, 3, dtype=I32), 14),
+    ],
+    "PixelIndex": [
+        lambda: of("mapmaking").PixelIndex(0),
+        lambda: of("mapmaking").PixelIndex(10),
+        lambda: of("mapmaking").PixelIndex(192),
+    ],
+    "Kernels": [
+        lambda: of("mapmaking").Kernels(KERNEL_LAGS[:, :1].copy(), 64),
+        lambda: of("mapmaking").Kernels(KERNEL_LAGS[:1], 128),
+        lambda: of("mapmaking").Kernels(full((0, 3)), 64),
+    ],
+    "TemplateTable": [
+        lambda: of("mapmaking").TemplateTable([], numbers().reshape(0, 4), numbers(), 1, 1),
+        lambda: of("mapmaking").TemplateTable(
+            [term()], numbers(0, 1, 0, 2**53).reshape(1, 4), numbers(2**40), 1, 1
+        ),
+    ],
+    "JointTable": [
+        lambda: of("mapmaking").JointTable(
+            numbers(0, 1, 0, 1, 2**62).reshape(1, 5), numbers(2**62), numbers(-1), full(1), full(1)
+        ),
+    ],
+    "PartTable": [lambda: of("mapmaking").PartTable(numbers(0), numbers().reshape(0, 2), 1, 1)],
+    "KeptTable": [
+        expanded_table,
+        lambda: of("mapmaking").KeptTable(blocks(), full(200, I32, 2**31 - 1), None, None, full((2, 2))),
+        lambda: of("mapmaking").KeptTable(blocks(), full(200, I32, -(2**31)), None, None, full((2, 2))),
+    ],
+    "ExpandedTable": [
+        kept_table,
+        lambda: of("mapmaking").ExpandedTable(*expanded_arguments()[:6], None, numbers(0, 0), 0),
+    ],
+    "VisitLists": [lambda: visit_lists(1), lambda: visit_lists(2)],
+    "Convolver": [lambda: of("noise").Convolver(64), lambda: of("noise").Convolver(256, 2)],
+}  # fmt: skip
+
+
+def _redistribution() -> dict[str, Callable[[], list[Any]]]:
+    op = of("redistribution").Operation
+    return {
+        "RunLists": lambda: [numbers(0, 3, 1, dtype=I32), numbers(2, 1, 3, dtype=U8), numbers(0, 2, 2, 3)],
+        "cut_lists 2": lambda: [numbers(0, 1, 5, dtype=I32), numbers(0, 1, 3), None, None, full(3, I64)],
+        "cut_lists": lambda: [
+            numbers(0, 1, 5, 6, 2, dtype=I32), numbers(0, 3, 5), full(4, I32), full(4, U8), full(3, I64),
+        ],
+        "move_rows": lambda: [full((4, 3)), run_lists(), full((6, 3)), None, 6, 2],
+        "move_rows 2": lambda: [full((6, 1), U8), None, full((4, 1), U8), run_lists(), 6, 3],
+        "move_rows 3": lambda: [full((4, 4)), run_lists(), full((4, 4)), run_lists(), 6, 1],
+        "combine_lists": lambda: [full((6, 3)), run_lists(), 1, full(4, U8), op.sum, full((4, 3)), 2],
+        "hop_sites": lambda: [
+            full((4, 2, 18)), full((4, 2), I32, 4), full((5, 6)), numbers(3, 0, dtype=I32), full((4, 6)), 2,
+        ],
+    }  # fmt: skip
+
+
+def _reduction() -> dict[str, Callable[[], list[Any]]]:
+    m, op = of("reduction"), of("redistribution").Operation
+    intervals = [[3, 4, 0, 0, 0], [9, 1, 4, 4, 1], [4, 9, 5, 0, 2]]
+    lists = lambda: [np.array(intervals, I64), numbers(0, 2, 3)]  # noqa: E731
+    groups = numbers(0, 0, 1, -1, 0, dtype=I32)
+    entries = numbers(0, 3, 6, 9, 10, dtype=U32)
+    return {
+        "RunTable": lambda: [numbers(2, 1, dtype=U16), numbers(2, 3, dtype=U16), entries, numbers(0)],
+        "cut_intervals": lambda: [numbers(3, 4, 6, 7, 9), groups, 5, full((3, 5), I64)],
+        "split_key": lambda: [*lists(), 7],
+        "merge_runs": lambda: [*lists(), 0, 50, full((8, 4), I64), full(12, U32)],
+        "join_runs": lambda: [full(3, U16, 2), full(3, U16, 1), numbers(0, 2, 7, dtype=U32)],
+        "reduce_runs 2": lambda: [
+            run_table_of(2, 0, 4), full((6, 1)), None, None, None, op.max, m.Flow.everywhere, 1,
+        ],
+        "reduce_runs 3": lambda: [
+            run_table_of(9, 18, 0, 9, 27), full((18, 40), np.float32), full(18, U8, 1),
+            full((18, 40), np.float32), None, op.sum, m.Flow.in_node_order, 1,
+        ],
+        "reduce_runs": lambda: [
+            run_table(), full((9, 3)), full(9, U8), full((2, 3)), full((2, 3)), op.sum, m.Flow.everywhere, 2,
+        ],
+        "largest": lambda: [full((4, 3)), 2],
+        "to_fixed": lambda: [full((4, 3)), 0.5, full((4, 3), I64), 2],
+        "from_fixed": lambda: [full((4, 3), I64), 0.5, full((4, 3)), 2],
+    }  # fmt: skip
+
+
+def _sharing() -> dict[str, Callable[[], list[Any]]]:
+    keys = lambda: numbers(3, 5, 64, 300)  # noqa: E731
+    chunks = lambda: numbers(0, 40, 1, 1, 4, 2**44).reshape(3, 2)  # noqa: E731
+    return {
+        "count_chunks": lambda: [keys()],
+        "chunk_keys": lambda: [keys(), full((3, 2), I64)],
+        "key_offsets": lambda: [chunks(), full(4, I64)],
+        "unchunk_keys": lambda: [chunks(), full(4, I64)],
+        "unite_chunks": lambda: [chunks(), full(3, I32), full((3, 2), I64)],
+        "places_of_keys": lambda: [chunks(), numbers(0, 1, 2, dtype=I32), chunks(), full(4, I32)],
+        "counting_order": lambda: [numbers(1, 0, 2, 1, dtype=I32), 3, full(4, I32), full(4, I64)],
+        "expand_groups": lambda: [numbers(1, 0, dtype=I32), numbers(0, 2, 5), full(5, I32)],
+        "find_sorted": lambda: [keys(), numbers(5, 6), full(2, I32), 2],
+        "mark_holders": lambda: [numbers(0, 2, 1, dtype=I32), numbers(0, 1, 3), full((3, 1), I64)],
+        "count_holders": lambda: [numbers(0, 2, 1, dtype=I32), full((3, 1), I64, 5), full(4, I64)],
+        "list_holders": lambda: [
+            numbers(0, 1, 0, dtype=I32), full((3, 1), I64, 3), numbers(0, 2, 3), numbers(1, 0, dtype=I32),
+            numbers(0, 1, dtype=I32), numbers(4, 5, 6, dtype=I32), numbers(0, 4, 6), full(6, I32),
+        ],
+        "choose_owners": lambda: [
+            numbers(3, 900), numbers(0, 2, 3), numbers(0, 1, 2, dtype=I32), full(3, I32, 7), full(2, I32),
+        ],
+        "tally_owners": lambda: [
+            numbers(0, 2, 3), numbers(0, 1, 2, dtype=I32), numbers(1, 2, dtype=I32), full((3, 4), I64),
+        ],
+        "pack": lambda: [full((5, 3)), numbers(4, 0, dtype=I32), full((2, 3)), 2],
+        "unpack": lambda: [full((2, 3)), numbers(4, 0, dtype=I32), full((5, 3)), 2],
+    }  # fmt: skip
+
+
+def _network() -> dict[str, Callable[[], list[Any]]]:
+    finish = lambda: [full(12, I64), full(72, I64), full(72, I64)]  # noqa: E731
+    pairs = lambda: [numbers(0, 5, 2, dtype=I32), numbers(4, 1, 2, dtype=I32)]  # noqa: E731
+    return {
+        "TorusHardware": lambda: [[3, 2, 2], [True, False, True]],
+        "simulate_all_to_all": lambda: [
+            hardware(), np.arange(12, dtype=I32), 300, full((12, 12), I64, 300), 2, 1, *finish(),
+        ],
+        "simulate_all_to_all 2": lambda: [
+            hardware(), np.arange(12, dtype=I32), 300, None, 2, 1, *finish(),
+        ],
+        "simulate_messages 2": lambda: [
+            hardware(), numbers(0, 4, dtype=I32), numbers(8, 2, dtype=I32), numbers(500, 300),
+            full(2, U8, 5), numbers(0, -1, dtype=I8), full(2, I32, 3), numbers(0, 0, 1), full(1, I32),
+            300, 1, *finish(),
+        ],
+        "simulate_messages": lambda: [
+            hardware(), numbers(0, 4, 9, dtype=I32), numbers(4, 9, 0, dtype=I32), numbers(0, 300, 900),
+            full(3, U8), full(3, I8, -1), full(3, I32, 1), numbers(0, 0, 1, 2), numbers(0, 1, dtype=I32), 300,
+            1, *finish(),
+        ],
+        "Routes": lambda: [[3, 2], [True, False], numbers(*range(6), dtype=I32), 18],
+        "Routes 2": lambda: [[3, 2], [True, False], True, numbers(5, 0, 3, dtype=I32), 14],
+        "Routes 3": lambda: [[3], [3], numbers(2, 0, dtype=I32), 18],
+        "Routes.add_loads": lambda: [routes(), *pairs(), full(3), full(18)],
+        "Routes.count_hops": lambda: [routes(), *pairs(), full(3, I32)],
+    }  # fmt: skip
+
+
+def _mapping() -> dict[str, Callable[[], list[Any]]]:
+    graph = lambda: [  # noqa: E731
+        routes(), numbers(0, 1, 3, 4), numbers(1, 0, 2, 1, dtype=I32), full(4, float, 1), full(4, float, 2),
+    ]  # fmt: skip
+    order = lambda: numbers(5, 4, 3, 2, 1, 0, dtype=I32)  # noqa: E731
+    rows = lambda: np.array([[0, 0, 3], [3, 1, 4], [6, 3, 6], [0, 0, 3], [3, 1, 4]], I32)  # noqa: E731
+    return {
+        "place_greedily": lambda: [*graph(), order(), 1, full(3, I32)],
+        "place_by_bisection": lambda: [*graph(), rows(), order(), 1, 3, full(3, I32)],
+        "refine": lambda: [
+            *graph(), full(18, float, 1), 1, [(3, 40, 0.5)], 1, numbers(0, 2, 5, dtype=I32),
+        ],
+    }  # fmt: skip
+
+
+def _small() -> dict[str, dict[str, Callable[[], list[Any]]]]:
+    """Return the right calls of rooms that have few."""
+    none: Callable[[], list[Any]] = list
+    vectors = lambda: np.tile([0.0, 0.6, 0.8], (7, 1))  # noqa: E731
+    at = lambda: numbers(0, 17, 191)  # noqa: E731
+    return {
+        "base": {
+            "built_sets": none,
+            "processor_sets": none,
+            "add_exactly": lambda: [full(5, float, 1), full(of("base").N_LIMBS, I64)],
+        },
+        "mpi": {
+            "barrier_arrive": lambda: [full(2, I32), 1],
+            "barrier_wait": lambda: [full(2, I32), 0, 10, 0.01],
+        },
+        "noise": {
+            "Convolver": lambda: [128],
+            "Convolver.spectrum": lambda: [of("noise").Convolver(128), full(5), full(128)],
+            "Convolver.convolve": lambda: [of("noise").Convolver(128), full(128), full(128), full(128)],
+        },
+        "spectra": {"coupling": lambda: [full((4, 9)), full(13, float, 1), full((5, 7, 7)), 2]},
+        "sky": {
+            "pixels_of": lambda: [GRID, vectors(), full(7, I32), 2],
+            "pixels_of_components": lambda: [GRID, full(7, float, 1), full(7), full(7), full(7, I32)],
+            "healpix_directions": lambda: [GRID, at(), full((3, 3)), 2],
+            "healpix_reordered": lambda: [GRID, at(), full(3, I64), 2],
+            "healpix_interpolation": lambda: [GRID, vectors(), full((7, 4), I32), full((7, 4)), 2],
+        },
+        "pointing": {
+            "expand": lambda: [pointing(), GRID, 1, 20, full(90, I32), full(90, U32)],
+            "directions": lambda: [pointing(), 1, 20, full((90, 3)), full(90, U32)],
+            "quaternions": lambda: [pointing(), 1, 20, full((90, 4))],
+            "unit": lambda: [full((5, 4), float, 1), full((5, 4))],
+            "attitudes": lambda: [full(5), full(5), full(5), full((5, 4))],
+        },
+        "planning": {
+            "cover_pixels": lambda: [
+                pointing(), GRID, 2, full(48, I32), pointing(50), GRID, full(192, U8, 1), 4,
+                numbers(0, 0, 90, 2, 50, 200).reshape(2, 3), full(240, I32), full(2, I64),
+            ],
+        },
+        "simulation": {
+            "philox4x32": lambda: [full((5, 4), U32), full(2, U32), full((5, 4), U32)],
+            "gaussians": lambda: [full(4, U32), 3, full(128)],
+            "add_noise": lambda: [full((3, 5)), full((8, 4)), full((3, 4), U32), 1000, 1.0, full(90), 2],
+            "add_skies": lambda: [
+                [full((10, 3)), full((12, 3))], pixels(20)[:, None].copy(), None, full(20, U32),
+                full(20, np.float32), 1.0, 1.0, [full(20), full(20)], 2,
+            ],
+            "add_point_sources": lambda: [
+                full((2, 3)), full(2), full(2, float, 1), full((9, 3)), full(9, np.float32), full(9), 2,
+            ],
+        },
+    }  # fmt: skip
+
+
+def _mapmaking() -> dict[str, Callable[[], list[Any]]]:
+    m = of("mapmaking")
+    samples = lambda n=20: [pixels(n), full(n, U32), full(n, np.float32, 1), 1.0, 1.0]  # noqa: E731
+
+    def maps(width: int = 2, n_stokes: int = 3) -> list[Any]:
+        shape = (192, n_stokes, width)
+        sums = full((2, *shape), I64), full((2, 8, width), I64)
+        return [kernels(), full(shape), full((8, width)), full(width, float, 1), *sums]
+
+    block = lambda: numbers(0, 102, 0, 100, 0, 0)  # noqa: E731
+    rows = lambda *shape: full(shape or (7, 3, 2))  # noqa: E731
+    limbs = lambda: full((2, of("base").N_LIMBS), I64)  # noqa: E731
+    return {
+        "PixelIndex": lambda: [192],
+        "PixelIndex.n_local": lambda: [index()],
+        "PixelIndex.mark": lambda: [index(), numbers(0, 191, -1, dtype=I32)],
+        "PixelIndex.remove": lambda: [index(), 5],
+        "PixelIndex.number": lambda: [index()],
+        "PixelIndex.keys": lambda: [index(), full(4, I64)],
+        "Kernels": lambda: [KERNEL_LAGS, 64],
+        "TemplateTable": lambda: [
+            [term()], numbers(0, 1, 0, 0, 0, 1, 1, 7).reshape(2, 4), numbers(0, 6), 0.5, 0.25,
+        ],
+        "JointTable": lambda: [
+            numbers(0, 2, 0, 1, 0).reshape(1, 5), numbers(0, 1), numbers(), full(2), full(2),
+        ],
+        "PartTable": lambda: [numbers(0, 2, 3), numbers(0, 1, 50, -1, 0, 0).reshape(3, 2), 2, 192],
+        "PartTable.number": lambda: [part_table(), 0, 40, pixels(20)],
+        "KeptTable": kept_arguments,
+        "ExpandedTable": expanded_arguments,
+        "VisitLists": visit_arguments,
+        "apply": lambda: [kept_table(), *maps(), template_table_of_gaps(), None],
+        "apply 2": lambda: [expanded_table(), *maps(1), template_table_of_gaps(), None],
+        "apply 3": lambda: [kept_table(True), *maps(8, 1), None, joint_table()],
+        "apply 4": lambda: [expanded_table(True), *maps(4, 2), None, joint_table()],
+        "filter_block": lambda: [block(), kernels(), full((2, 102)), full((2, 100))],
+        "add_hits": lambda: [pixels(20), True, full(10, I64)],
+        "add_weights": lambda: [*samples(), 3, 1.0, 8.0, False, full((10, 6), I64)],
+        "add_binned": lambda: [
+            pixels(20), full(20, U32), 1.0, 1.0, 3, full(20), 1.0, 8.0, 8.0, 20, full((10, 13), I64),
+        ],
+        "add_signals": lambda: [
+            *samples(), full((2, 20)), full((2, 20)), 8.0, 20, full((10, 3, 4, 2), I64), full((2, 2, 2), I64),
+            full(2),
+        ],
+        "add_template_signals": lambda: [
+            template_table(), block(), pixels(102), full((2, 100)), 8.0, 20, full((12, 2, 2), I64),
+        ],
+        "scan_templates": lambda: [template_table(), block(), pixels(102), full(12), 30, full(60)],
+        "settle_words": lambda: [full((7, 3, 4, 2), I64), 0.5, 20, rows(), rows(), 2],
+        "scan": lambda: [*samples(), full((10, 3)), full(2), full(20)],
+        "localize": lambda: [index(), full(20, U8), pixels(20)],
+        "number_gaps": lambda: [64, 100, 3, pixels(20)],
+        "renumber": lambda: [np.arange(10, dtype=I32), pixels(20)],
+        "clear": lambda: [full((2, 3, 4), I64), 2],
+        "fold": lambda: [full((3, 7, 3, 2), I64), full((7, 3, 2), I64), 2],
+        "settle": lambda: [rows(), rows(), full(2), limbs(), 2, full((3, 7, 3, 2), I64)],
+        "advance": lambda: [full(2), rows(), full((7, 6)), rows(), limbs(), 2],
+        "turn": lambda: [full(2), full(2), full((7, 6)), rows(), rows(), rows(), full(2), 2],
+        "subtract": lambda: [full(2), rows(), rows(), 2],
+        "dots": lambda: [rows(), rows(), limbs(), 2],
+        "turn_to": lambda: [full(2), full(2), rows(), rows(), rows(), full(2), 2],
+        "precondition": lambda: [full((7, 6)), rows(), rows(), 2],
+        "space_products": lambda: [rows(7, 3, 8), rows(), full(8), full(2), 20, full((2, 2, 8), I64), 2],
+        "space_add": lambda: [rows(7, 3, 8), full((2, 8)), rows(), full(2), 2],
+        "invert": lambda: [3, 0.1, full((7, 6), float, 1), full(7), 2],
+        "count_visits": lambda: [pixels(20), full(10, I32, 6), 5, 8, full(7, U8), full(2, U8)],
+        "compress": lambda: [
+            *samples(), 3, np.arange(10, dtype=I32), full(2, I32), 5, 8, False, 1.0, full((18, 7), I32),
+            full((2, 3), I32), full((4, 2), I64), full((4, 3)),
+        ],
+        "write_responses": lambda: [*samples(), full((20, 3))],
+        "merge": lambda: [visit_lists(), full(4, I32), full((5, 7), I32), full(6, I64)],
+        "add_to_baselines": lambda: [visit_lists(), full((4, 3, 2)), full((5, 2)), 2],
+        "add_from_baselines": lambda: [
+            visit_lists(), full((5, 2)), full(2, float, 1), full((2, 4, 3, 2), I64),
+        ],
+        "add_to_gaps": lambda: [visit_lists(1), full((5, 2)), full((4, 1, 2)), 2],
+        "solve_baselines": lambda: [
+            numbers(0, 3, 5), full((5, 1 + m.BASELINE_BAND), float, 0.1), full((5, 2)), full(2), 2,
+        ],
+    }  # fmt: skip
+
+
+def template_table_of_gaps() -> Any:
+    """Return templates of which the rows come after 2 gaps, of both streams of the blocks."""
+    streams = numbers(0, 1, 0, 0, 0, 1, 0, 7).reshape(2, 4)
+    return of("mapmaking").TemplateTable([term()], streams, numbers(2), 0.5, 0.25)
+
+
+def right_calls() -> dict[str, list[Callable[[], list[Any]]]]:
+    """Return for each target functions that make right arguments, the object first of those of methods."""
+    rooms = {
+        "redistribution": _redistribution(), "reduction": _reduction(), "sharing": _sharing(),
+        "network": _network(), "mapping": _mapping(), "mapmaking": _mapmaking(), **_small(),
+    }  # fmt: skip
+    calls: dict[str, list[Callable[[], list[Any]]]] = {}
+    for room, own in rooms.items():
+        for name, make in own.items():  # a number after the name is of further ones
+            calls.setdefault(f"{of(room).__name__}.{name.split()[0]}", []).append(make)
+    makers: dict[str, Callable[[], Any]] = {
+        "Convolver": lambda: of("noise").Convolver(128), "TorusHardware": hardware, "Kernels": kernels
+    }  # fmt: skip
+    for target in targets():  # properties
+        *_, owner, _ = target.split(".")
+        if target not in calls and owner in makers:
+            calls[target] = [lambda made=makers[owner]: [made()]]
+    return calls
