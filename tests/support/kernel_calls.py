@@ -136,6 +136,26 @@ def term() -> tuple[Any, ...]:
     return (1, 3, 0, 400, numbers(0, 100, 400), False, full((1, 400), float, 0.5), None, None, None)
 
 
+def all_terms() -> list[tuple[Any, ...]]:
+    """Return terms of all functions, of 400 samples."""
+    cells = numbers(0, 100, 400)
+    knots, bins = numbers(0, 50, 399, dtype=I32), (np.arange(400) % 4).astype(I32)
+    return [
+        (0, 1, 0, 400, cells, True, None, None, None, None),
+        term(),
+        (2, 2, 1, 400, cells, False, None, full(400, U32, 5), None, None),
+        (3, 4, 0, 400, cells, False, None, None, bins, None),
+        (4, 2, 0, 400, cells, True, full((2, 400)), None, None, None),
+        (4, 2, 0, 400, cells, False, full((2, 3)), None, None, knots),
+        (5, 1, 0, 400, cells, False, full((1, 10)), None, None, None),
+    ]
+
+
+def all_templates() -> list[Any]:
+    """Return the arguments of a table of terms of all functions in one stream, with 45 amplitudes."""
+    return [all_terms(), numbers(0, 7, 0, 0).reshape(1, 4), numbers(0, 3, 9, 17, 25, 31, 35), 0.5, 0.25]
+
+
 def template_table() -> Any:
     streams = numbers(0, 1, 0, 0, 0, 1, 1, 7).reshape(2, 4)
     return of("mapmaking").TemplateTable([term()], streams, numbers(0, 6), 0.5, 0.25)
@@ -167,6 +187,15 @@ def expanded_arguments(alike: bool = False) -> list[Any]:
     bits[0] = 0b11000
     responses, slots = full((2, 2), float, 1), numbers(0, 2)
     return [blocks(alike), [pointing()], GRID, found, streams, responses, bits, slots, 1, None]
+
+
+def divided_arguments() -> list[Any]:
+    """Return the arguments of a table of samples in parts."""
+    made = expanded_arguments()
+    made[3] = of("mapmaking").PixelIndex(384)
+    made[3].mark(np.arange(100, 300, dtype=I32))
+    made[3].number()
+    return [*made[:-2], 0, part_table()]
 
 
 def expanded_table(alike: bool = False) -> Any:
@@ -422,7 +451,7 @@ def _mapmaking() -> dict[str, Callable[[], list[Any]]]:
     samples = lambda n=20: [pixels(n), full(n, U32), full(n, np.float32, 1), 1.0, 1.0]  # noqa: E731
 
     def maps(width: int = 2, n_stokes: int = 3) -> list[Any]:
-        shape = (192, n_stokes, width)
+        shape = (200, n_stokes, width)
         sums = full((2, *shape), I64), full((2, 8, width), I64)
         return [kernels(), full(shape), full((8, width)), full(width, float, 1), *sums]
 
@@ -437,6 +466,7 @@ def _mapmaking() -> dict[str, Callable[[], list[Any]]]:
         "PixelIndex.number": lambda: [index()],
         "PixelIndex.keys": lambda: [index(), full(4, I64)],
         "Kernels": lambda: [KERNEL_LAGS, 64],
+        "TemplateTable 2": all_templates,
         "TemplateTable": lambda: [
             [term()], numbers(0, 1, 0, 0, 0, 1, 1, 7).reshape(2, 4), numbers(0, 6), 0.5, 0.25,
         ],
@@ -447,9 +477,11 @@ def _mapmaking() -> dict[str, Callable[[], list[Any]]]:
         "PartTable.number": lambda: [part_table(), 0, 40, pixels(20)],
         "KeptTable": kept_arguments,
         "ExpandedTable": expanded_arguments,
+        "ExpandedTable 2": divided_arguments,
         "VisitLists": visit_arguments,
         "apply": lambda: [kept_table(), *maps(), template_table_of_gaps(), None],
         "apply 2": lambda: [expanded_table(), *maps(1), template_table_of_gaps(), None],
+        "apply 5": lambda: [m.ExpandedTable(*divided_arguments()), *maps(2, 1)],
         "apply 3": lambda: [kept_table(True), *maps(8, 1), None, joint_table()],
         "apply 4": lambda: [expanded_table(True), *maps(4, 2), None, joint_table()],
         "filter_block": lambda: [block(), kernels(), full((2, 102)), full((2, 100))],
@@ -462,8 +494,15 @@ def _mapmaking() -> dict[str, Callable[[], list[Any]]]:
             *samples(), full((2, 20)), full((2, 20)), 8.0, 20, full((10, 3, 4, 2), I64), full((2, 2, 2), I64),
             full(2),
         ],
+        "add_template_signals 2": lambda: [
+            m.TemplateTable(*all_templates()), block(), pixels(102), full((1, 100)), 8.0, 20,
+            full((45, 2, 1), I64),
+        ],
         "add_template_signals": lambda: [
             template_table(), block(), pixels(102), full((2, 100)), 8.0, 20, full((12, 2, 2), I64),
+        ],
+        "scan_templates 2": lambda: [
+            m.TemplateTable(*all_templates()), block(), pixels(102), full(45), 0, full(102),
         ],
         "scan_templates": lambda: [template_table(), block(), pixels(102), full(12), 30, full(60)],
         "settle_words": lambda: [full((7, 3, 4, 2), I64), 0.5, 20, rows(), rows(), 2],

@@ -1,7 +1,7 @@
 #include "petamap/mapmaking/normal.h"
 
 #include <algorithm>
-#include <optional>
+#include <atomic>
 #include <type_traits>
 #include <vector>
 
@@ -13,6 +13,17 @@
 namespace petamap::mapmaking {
 namespace {
 
+// Call work(next_turn) in each thread: next_turn() is the next number from 0 on that no thread has taken.
+// A thread that throws takes no more of them.
+template <class Work>
+void in_turns(int n_threads, const Work& work) {
+    std::atomic<std::int64_t> next = 0;
+    petacomm::Thrown thrown;
+#pragma omp parallel num_threads(n_threads)
+    thrown.keep([&] { work([&next] { return next.fetch_add(1, std::memory_order_relaxed); }); });
+    thrown.rethrow();
+}
+
 template <int kStokes, int kWidth, class SampleSource>
 void apply_blocks(std::span<const Block> blocks, const SampleSource& source, const InverseNoise& noise,
                   const Maps& maps) {
@@ -21,11 +32,8 @@ void apply_blocks(std::span<const Block> blocks, const SampleSource& source, con
     for (std::size_t i = 0; !maps.joint && i < blocks.size(); ++i)
         numbers.push_back(static_cast<std::int64_t>(i));
     const BlockOrder order = source.order(blocks, std::move(numbers), maps.n_threads);
-    petacomm::Thrown thrown;
-#pragma omp parallel num_threads(maps.n_threads)
-    {
-        std::optional<Workspace> work;
-        thrown.keep([&] { work.emplace(noise, kWidth); });
+    in_turns(maps.n_threads, [&](const auto& next_turn) {
+        Workspace work(noise, kWidth);
         typename SampleSource::Shared shared;
         typename SampleSource::Scratch scratch;
         const BlockProjection<kStokes, kWidth> projection(maps, petacomm::thread_number());
@@ -39,37 +47,30 @@ void apply_blocks(std::span<const Block> blocks, const SampleSource& source, con
             const auto use = [&](std::int64_t begin, std::int64_t n_out, const Streams<double>& time) {
                 projection.use(block, samples, begin, n_out, time);
             };
-            filter(block, noise, *work, kWidth, fill, used, use);
+            filter(block, noise, work, kWidth, fill, used, use);
         };
-#pragma omp for schedule(dynamic)
-        for (std::int64_t k = 0; k < order.n_runs(); ++k) {
-            if (!work) continue;
-            thrown.keep([&] {
-                const auto run = order.run(k);
-                source.begin_run(blocks[static_cast<std::size_t>(run.front())], shared);
-                for (const std::int64_t number : run) visit(static_cast<std::size_t>(number));
-            });
+        for (std::int64_t k = next_turn(); k < order.n_runs(); k = next_turn()) {
+            const auto run = order.run(k);
+            source.begin_run(blocks[static_cast<std::size_t>(run.front())], shared);
+            for (const std::int64_t number : run) visit(static_cast<std::size_t>(number));
         }
-    }
-    thrown.rethrow();
+    });
 }
 
 template <int kStokes, int kWidth, class SampleSource>
 void apply_groups(std::span<const Block> blocks, const SampleSource& source, const InverseNoise& noise,
                   const Maps& maps) {
     const JointBlocks& joint = *maps.joint;
-    petacomm::Thrown thrown;
-#pragma omp parallel num_threads(maps.n_threads)
-    {
-        std::optional<GroupStreams> made;
-        thrown.keep([&] { made.emplace(noise, kWidth); });
+    const auto n_groups = static_cast<std::int64_t>(joint.groups.size());
+    in_turns(maps.n_threads, [&](const auto& next_turn) {
+        GroupStreams streams(noise, kWidth);
         typename SampleSource::Shared shared;
         std::vector<typename SampleSource::Scratch> scratches;
         std::vector<Samples> samples;
         const BlockProjection<kStokes, kWidth> projection(maps, petacomm::thread_number());
         const auto used = [&](int column) { return projection.used(column); };
-        const auto apply_group = [&](const JointBlocks::Group& group) {
-            GroupStreams& streams = *made;
+        for (std::int64_t number = next_turn(); number < n_groups; number = next_turn()) {
+            const JointBlocks::Group& group = joint.groups[static_cast<std::size_t>(number)];
             const auto n = static_cast<std::size_t>(group.n_members);
             const std::int64_t* members = joint.members.data() + group.first_member;
             const auto coupling = [&](const double* first, std::size_t k) {
@@ -94,12 +95,8 @@ void apply_groups(std::span<const Block> blocks, const SampleSource& source, con
                 projection.use(block, samples[k], 0, block.n_out,
                                streams.finish_member(k, coupling(joint.forward, k), group.n_modes));
             }
-        };
-#pragma omp for schedule(dynamic)
-        for (std::size_t number = 0; number < joint.groups.size(); ++number)
-            if (made) thrown.keep([&] { apply_group(joint.groups[number]); });
-    }
-    thrown.rethrow();
+        }
+    });
 }
 
 template <class SampleSource>
