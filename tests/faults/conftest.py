@@ -1,5 +1,6 @@
 """Outcomes of the faults that tests try, counted in a table at the end of ``make faults``."""
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -40,7 +41,7 @@ def outcomes(request):
     """Return the outcomes of a test, which must not be silent, nor tracebacks."""
     found = Outcomes()
     yield found
-    name = request.node.name.replace("test_", "")
+    name = re.sub(r"^test_(.*)\[(.*)-\d+\]$", r"\1: \2", request.node.name)
     request.node.user_properties.append(("faults", (name, dict(found.counts))))
 
 
