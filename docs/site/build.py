@@ -115,7 +115,8 @@ def navigation(tutorials: list[dict[str, str]], reference: dict[str, list[dict[s
         {"Project": [
             {"Changes": "CHANGELOG.md"}, {"Architecture": "ARCHITECTURE.md"},
             {"Contributing": "CONTRIBUTING.md"}, {"For developers": "docs/development.md"},
-            {"The same bits": "docs/same-bits.md"}, {"Under faults": "docs/reliability.md"}, {"Benchmarks": "benchmarks/README.md"},
+            {"The same bits": "docs/same-bits.md"}, {"Under faults": "docs/reliability.md"},
+            {"Benchmarks": "benchmarks/README.md"},
         ]},
     ]  # fmt: skip
 
