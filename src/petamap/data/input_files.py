@@ -47,17 +47,21 @@ def _files(entry: SourceConfig, folder: Path) -> Iterator[Path]:
 def unchecked_note(config: RunConfig) -> str:
     """Return what a user is to know of files without checksums; empty if there are none.
 
-    Of a source with very many files, the first are looked at.
+    Of a source with very many files, the first are looked at, and how many is said.
     """
     found: set[Path] = set()
+    n_files = n_looked_at = 0
     for entry in config.sources:
         files = list(_files(entry, config.folder))
         found |= {path for path in files[:_LOOKED_AT] if not has_checksums(path, entry.kind)}
+        n_files, n_looked_at = n_files + len(files), n_looked_at + min(len(files), _LOOKED_AT)
     if not found:
         return ""
     first = min(found)
     many = f"{first} and {len(found) - 1} more have" if len(found) > 1 else f"{first} has"
-    return f"{many} no checksums: damage may go unseen; petamap check --hash LIST keeps the SHA-256 of all"
+    some = f" ({n_looked_at} of {n_files} files were looked at)" if n_looked_at < n_files else ""
+    remedy = "damage may go unseen; petamap check --hash LIST keeps the SHA-256 of all"
+    return f"{many} no checksums{some}: {remedy}"
 
 
 def has_checksums(path: Path, kind: str) -> bool:

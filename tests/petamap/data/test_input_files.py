@@ -76,6 +76,15 @@ def test_unchecked_files_are_told(folder, capsys):
     assert f"checksums  {path} has no checksums: damage may go unseen" in capsys.readouterr().out
 
 
+def test_of_many_files_some_are_looked_at(folder):
+    (path,) = (folder / "toast").glob("*.h5")
+    for number in range(24):
+        with h5py.File(path.with_name(f"a{number:02}.h5"), "w") as file:
+            file["data"] = [1.0]
+    told = unchecked_note(configuration(folder))
+    assert "a00.h5 and 19 more have no checksums (20 of 25 files were" in told
+
+
 def test_a_list_of_hashes_is_written_then_compared(folder, capsys):
     words = ["check", str(folder / "read.toml"), "--hash", str(folder / "list.sha256")]
     assert main(words) == 0
