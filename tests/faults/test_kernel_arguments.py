@@ -8,7 +8,8 @@ import pytest
 import wrong_arguments
 from cases import cases
 from commands import run_command
-from kernel_calls import right_calls, targets
+from kernel_calls import right_calls
+from kernel_objects import targets
 
 SCRIPT = Path(wrong_arguments.__file__)
 # threads cost address space, of which the process has little

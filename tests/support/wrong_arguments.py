@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from kernel_calls import OTHERS, find, modules, pointing, right_calls
+from kernel_calls import right_calls
+from kernel_objects import OTHERS, find, modules, pointing
 
 MEMORY = 1 << 30  # bytes of the process
 SECONDS = 20  # of a call
