@@ -206,8 +206,13 @@ def convolutions(n: int, n_pairs: int) -> tuple[Callable[[], None], Callable[[],
     """Return what filters pairs of blocks of n points by the convolver, and what transforms them by ducc0."""
     from petamap.noise._noise import Convolver
 
-    convolver, blocks = Convolver(n), np.random.default_rng(0).standard_normal((2, n))
-    spectrum = np.empty(n)
+    # As in the map-maker (filter.h): half a page and a line apart.
+    convolver, padding = Convolver(n), 264
+    memory = aligned_zeros(3 * n + 2 * padding).view(float)
+    blocks = [memory[begin : begin + n] for begin in (0, n + padding)]
+    for block in blocks:
+        block[:] = np.random.default_rng(0).standard_normal(n)
+    spectrum = memory[-n:]
     convolver.spectrum(np.array([1.0]), spectrum)
 
     def convolve() -> None:

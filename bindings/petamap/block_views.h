@@ -68,15 +68,17 @@ class BlockTable {
 class KeptTable : public BlockTable {
   public:
     KeptTable(In<std::int64_t, 2> blocks, In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles,
-              MaybeIn<float> gains, In<double, 2> responses)
+              MaybeIn<float> gains, In<double, 2> responses, In<std::int64_t> turns)
         : BlockTable(std::move(blocks), length(pixels.shape(0)), responses.shape(0)),
           pixels_(std::move(pixels)),
           angles_(std::move(angles)),
           gains_(std::move(gains)),
-          responses_(std::move(responses)) {
+          responses_(std::move(responses)),
+          turns_(std::move(turns)) {
         require(!angles_ || angles_->shape(0) == pixels_.shape(0), "angles: one for each of the pixels");
         require(!gains_ || gains_->shape(0) == pixels_.shape(0), "gains: one for each of the pixels");
         require(responses_.shape(1) == 2, "responses: intensity and efficiency of each stream");
+        require(turns_.shape(0) == this->blocks().size(), "turns: one for each block");
         std::int32_t lowest = 0, highest = -1;
         for (const auto& block : this->blocks())
             for (const std::int32_t pixel : std::span(pixels_.data() + block.first, block.n_in)) {
@@ -89,7 +91,8 @@ class KeptTable : public BlockTable {
 
     petamap::mapmaking::KeptSamples view(bool polarized) const {
         require(!polarized || angles_, "angles: of samples that see polarization");
-        return {pixels_.data(), data_or_null(angles_), data_or_null(gains_), responses_.data()};
+        return {pixels_.data(), data_or_null(angles_), data_or_null(gains_), responses_.data(),
+                turns_.data()};
     }
     std::int64_t n_pixels() const { return n_pixels_; }
 
@@ -98,6 +101,7 @@ class KeptTable : public BlockTable {
     MaybeIn<std::uint32_t> angles_;
     MaybeIn<float> gains_;
     In<double, 2> responses_;
+    In<std::int64_t> turns_;
     std::int64_t n_pixels_ = 0;
 };
 

@@ -272,10 +272,10 @@ void write_keys(const pm::PixelIndex& index, Out<std::int64_t> keys) {
 void bind_tables(nb::module_& module) {
     nb::class_<KeptTable>(module, "KeptTable")
         .def(nb::init<In<std::int64_t, 2>, In<std::int32_t>, MaybeIn<std::uint32_t>, MaybeIn<float>,
-                      In<double, 2>>(),
+                      In<double, 2>, In<std::int64_t>>(),
              nb::arg("blocks").noconvert(), nb::arg("pixels").noconvert(),
              nb::arg("angles").noconvert().none(), nb::arg("gains").noconvert().none(),
-             nb::arg("responses").noconvert());
+             nb::arg("responses").noconvert(), nb::arg("turns").noconvert());
     nb::class_<ExpandedTable>(module, "ExpandedTable")
         .def(nb::init<In<std::int64_t, 2>, std::vector<PointingArguments>, In<double>, const pm::PixelIndex&,
                       In<std::int64_t, 2>, In<double, 2>, MaybeIn<std::uint8_t>, In<std::int64_t>,

@@ -166,7 +166,8 @@ def part_table() -> Any:
 
 
 def kept_arguments(alike: bool = False) -> list[Any]:
-    return [blocks(alike), pixels(), full(200, U32, 7), full(200, np.float32, 1), full((2, 2), float, 1)]
+    responses, turns = full((2, 2), float, 1), numbers(0, 0)
+    return [blocks(alike), pixels(), full(200, U32, 7), full(200, np.float32, 1), responses, turns]
 
 
 def kept_table(alike: bool = False) -> Any:
@@ -252,8 +253,9 @@ OTHERS: dict[str, list[Callable[[], Any]]] = {
     "PartTable": [lambda: of("mapmaking").PartTable(numbers(0), numbers().reshape(0, 2), 1, 1)],
     "KeptTable": [
         expanded_table,
-        lambda: of("mapmaking").KeptTable(blocks(), full(200, I32, 2**31 - 1), None, None, full((2, 2))),
-        lambda: of("mapmaking").KeptTable(blocks(), full(200, I32, -(2**31)), None, None, full((2, 2))),
+        lambda: of("mapmaking").KeptTable(blocks(), full(200, I32, 2**31 - 1), None, None, *kept_arguments()[4:]),
+        lambda: of("mapmaking").KeptTable(blocks(), full(200, I32, -(2**31)), None, None, *kept_arguments()[4:]),
+        lambda: of("mapmaking").KeptTable(*kept_arguments()[:5], numbers(0)),
     ],
     "ExpandedTable": [
         kept_table,

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <span>
-#include <utility>
 #include <vector>
 
 namespace petamap::mapmaking {
@@ -13,16 +12,6 @@ namespace petamap::mapmaking {
 // that both need.
 class BlockOrder {
   public:
-    BlockOrder() = default;
-    // As given.
-    BlockOrder(std::vector<std::int64_t> blocks, int n_threads) : blocks_(std::move(blocks)) {
-        const auto n = static_cast<std::int64_t>(blocks_.size());
-        for (std::int64_t end = 0; end < n;) {
-            end += run_length(n - end, n_threads);
-            ends_.push_back(end);
-        }
-    }
-
     void add_run(std::span<const std::int64_t> blocks) {
         blocks_.insert(blocks_.end(), blocks.begin(), blocks.end());
         ends_.push_back(static_cast<std::int64_t>(blocks_.size()));
@@ -42,7 +31,9 @@ class BlockOrder {
     }
 
   private:
-    static constexpr std::int64_t kLongest = 8;
+    // Pixels that the blocks of a run see stay in cache until the run of the next detector that looks there.
+    // Where maps are larger than caches, 8 blocks take 1.3 times as long as 2 (satellite, Zen 4, 32 MB).
+    static constexpr std::int64_t kLongest = 2;
     std::vector<std::int64_t> blocks_, ends_;
 };
 

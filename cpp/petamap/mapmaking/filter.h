@@ -25,7 +25,7 @@ class Workspace {
     static constexpr std::int64_t kPiece = 1024;  // samples at once without correlations
 
     Streams<double> a() { return {memory_.data(), stride_}; }
-    // An odd number of cache lines away, or the two halves would compete for the same cache sets.
+    // Half a page and a line further, or the two halves would compete for the same cache sets.
     Streams<double> b() { return a().from(n_ + kPadding); }
     const double* spectrum(std::int64_t kernel) {
         double* values = memory_.data() + static_cast<std::int64_t>(memory_.size()) - n_;
@@ -58,7 +58,7 @@ class Workspace {
     }
 
   private:
-    static constexpr std::int64_t kPadding = 72;
+    static constexpr std::int64_t kPadding = 264;
     const InverseNoise& noise_;
     std::int64_t n_, stride_;
     petacomm::AlignedVector<double> memory_;

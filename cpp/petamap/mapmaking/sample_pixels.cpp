@@ -87,6 +87,22 @@ Samples ExpandedSamples::of(const Block& block, std::size_t number, Shared& shar
             responses[2 * block.stream + 1]};
 }
 
+BlockOrder KeptSamples::order(std::span<const Block> blocks, std::vector<std::int64_t> numbers,
+                              int n_threads) const {
+    const auto turn = [&](std::int64_t number) { return turns[number]; };
+    const auto stream = [&](std::int64_t number) { return blocks[static_cast<std::size_t>(number)].stream; };
+    std::ranges::stable_sort(numbers, {}, turn);
+    BlockOrder order;
+    for (auto first = numbers.begin(), end = first; first != numbers.end(); first = end) {
+        const std::int64_t length = BlockOrder::run_length(numbers.end() - first, n_threads);
+        while (end != numbers.end() && end - first < length && turn(*end) == turn(*first) &&
+               stream(*end) == stream(*first))
+            ++end;
+        order.add_run({first, end});
+    }
+    return order;
+}
+
 BlockOrder ExpandedSamples::order(std::span<const Block> blocks, std::vector<std::int64_t> numbers,
                                   int n_threads) const {
     struct Place {

@@ -24,6 +24,7 @@ struct KeptSamples {
     const std::uint32_t* angles;  // may be null
     const float* gains;           // may be null
     const double* responses;      // intensity and efficiency of each stream
+    const std::int64_t* turns;    // one a block: those of lower turns go first
 
     struct Shared {};
     struct Scratch {};
@@ -36,10 +37,7 @@ struct KeptSamples {
                 responses[2 * block.stream + 1]};
     }
 
-    BlockOrder order(std::span<const Block> /*blocks*/, std::vector<std::int64_t> numbers,
-                     int n_threads) const {
-        return BlockOrder(std::move(numbers), n_threads);
-    }
+    BlockOrder order(std::span<const Block> blocks, std::vector<std::int64_t> numbers, int n_threads) const;
 };
 
 // Expanded: nothing a sample is kept but a bit that says whether it is a gap.

@@ -109,6 +109,7 @@ class KeptTable:
         responses: Annotated[
             NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu", writable=False)
         ],
+        turns: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
     ) -> None: ...
 
 class ExpandedTable:

@@ -447,8 +447,9 @@ class Projection:
             blocks, kept = self.local.blocks, self._kept
             if kept is not None:
                 self._table = _mapmaking.KeptTable(
-                    blocks, kept.pixels, kept.angles, kept.gains, self.responses
-                )
+                    blocks, kept.pixels, kept.angles, kept.gains, self.responses,
+                    self.layout.turns(self.local),
+                )  # fmt: skip
             else:
                 self._table = _mapmaking.ExpandedTable(
                     blocks, self._pointings, self.pixelization.grid, self.index, self._stream_table,

@@ -20,6 +20,8 @@ from petamap.mapmaking.distribution import distribute
 
 # Without correlations a block is only a unit of work.
 _WHITE_BLOCK = 1 << 16
+# Of a stream, before other streams have their turn: as many as a run of blocks has (block_order.h).
+_BLOCKS_IN_TURN = 2
 _SHORTEST_TRANSFORM = 1 << 10
 # Offsets of samples that a rank holds are multiples of this: whole bytes of flag bits, and of the longest gap
 # that counts as one unknown.
@@ -243,6 +245,18 @@ class TimeLayout:
             offset += -(-(segment.stop - segment.start) // ALIGNMENT) * ALIGNMENT
         table = np.concatenate(tables)
         return LocalBlocks(tuple(segments), table, offset, int(table[:, 3].sum()))
+
+    def turns(self, local: LocalBlocks) -> Int64Array:
+        """Return when each block of a rank is visited, (n_block,): one range of time after the other.
+
+        Pixels that detectors see in one range of time stay in cache from one of them to the next.
+        """
+        segments = [(self.streams[s.stream].observation, s.start - s.offset) for s in local.segments]
+        observations, shifts = np.array(segments, np.int64).reshape(-1, 2)[local.blocks[:, 5]].T
+        starts = local.blocks[:, 0] + local.blocks[:, 2] + shifts
+        ranges = np.stack([observations, starts // (_BLOCKS_IN_TURN * self.block)], axis=1)
+        turns: Int64Array = np.unique(ranges, axis=0, return_inverse=True)[1].astype(np.int64)
+        return turns.reshape(-1)
 
     def held(self, streams: Int64Array, first: Int64Array, last: Int64Array) -> tuple[Int64Array, Int64Array]:
         """Return the range of samples that blocks [first, last) need, counted from the starts of streams."""

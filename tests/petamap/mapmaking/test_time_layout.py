@@ -97,6 +97,27 @@ def test_costs_count_samples_and_halos():
     np.testing.assert_array_equal(layout.costs(), [1792 + 128, 208 + 128])
 
 
+def test_detectors_take_turns_in_time():
+    n_lag = 256
+    n_samp = 5 * 2 * (transform_length(n_lag) - 2 * n_lag)  # five blocks
+    made = [
+        Observation(
+            name=name, uid=0, n_samp=n_samp, sample_rate=1.0, detectors=("a", "b"), intervals=((0, n_samp),)
+        )
+        for name in ("first", "second")
+    ]
+    layout = TimeLayout(made, n_lag)
+    local = layout.local_blocks(np.arange(20))
+    order = np.argsort(layout.turns(local), kind="stable")
+    visits = [(int(local.blocks[n, 5]), int(local.blocks[n, 0])) for n in order]
+    # two blocks of a, the same of b, the next two of a, ...; the second observation after the first
+    assert [stream for stream, _ in visits[:10]] == [0, 0, 1, 1, 0, 0, 1, 1, 0, 1]
+    assert {stream for stream, _ in visits[10:]} == {2, 3}
+    for stream in range(4):
+        starts = [start for number, start in visits if number == stream]
+        assert starts == sorted(starts)
+
+
 def test_no_samples_are_refused():
     with pytest.raises(ConfigError, match="no samples"):
         TimeLayout([Observation("o", 1, 10, 1.0, ("a",), intervals=((3, 3),))], 4)
