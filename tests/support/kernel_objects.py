@@ -165,9 +165,10 @@ def part_table() -> Any:
     return of("mapmaking").PartTable(numbers(0, 2, 3), runs, 2, 192)
 
 
-def kept_arguments(alike: bool = False) -> list[Any]:
+def kept_arguments(alike: bool = False, pixel: int | None = None) -> list[Any]:
+    seen = pixels() if pixel is None else full(200, I32, pixel)
     responses, turns = full((2, 2), float, 1), numbers(0, 0)
-    return [blocks(alike), pixels(), full(200, U32, 7), full(200, np.float32, 1), responses, turns]
+    return [blocks(alike), seen, full(200, U32, 7), full(200, np.float32, 1), responses, turns]
 
 
 def kept_table(alike: bool = False) -> Any:
@@ -253,8 +254,8 @@ OTHERS: dict[str, list[Callable[[], Any]]] = {
     "PartTable": [lambda: of("mapmaking").PartTable(numbers(0), numbers().reshape(0, 2), 1, 1)],
     "KeptTable": [
         expanded_table,
-        lambda: of("mapmaking").KeptTable(blocks(), full(200, I32, 2**31 - 1), None, None, *kept_arguments()[4:]),
-        lambda: of("mapmaking").KeptTable(blocks(), full(200, I32, -(2**31)), None, None, *kept_arguments()[4:]),
+        lambda: of("mapmaking").KeptTable(*kept_arguments(pixel=2**31 - 1)),
+        lambda: of("mapmaking").KeptTable(*kept_arguments(pixel=-(2**31))),
         lambda: of("mapmaking").KeptTable(*kept_arguments()[:5], numbers(0)),
     ],
     "ExpandedTable": [
