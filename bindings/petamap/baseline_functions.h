@@ -172,6 +172,19 @@ inline void add_to_gaps(const VisitLists& visits, In<double, 2> from, Out<double
                                     n_threads);
 }
 
+inline std::int64_t factorize_baselines(In<std::int64_t> knots, In<double, 2> priors, In<double> diagonal,
+                                        In<double> beside, Out<double, 2> factor) {
+    constexpr std::size_t kRow = petamap::mapmaking::kBaselineBand + 1;
+    require(factor.shape(1) == kRow && priors.shape(1) == kRow, "factor, priors: the band");
+    same_shape({{diagonal.shape(0), factor.shape(0)}, {beside.shape(0), factor.shape(0)}});
+    require(are_offsets(knots, length(factor.shape(0))),
+            "knots: the first one of each stream, and their number");
+    require(priors.shape(0) + 1 == knots.shape(0), "priors: one for each stream");
+    nanobind::gil_scoped_release release;
+    return petamap::mapmaking::factorize_baselines({knots.data(), knots.shape(0)}, priors.data(),
+                                                   diagonal.data(), beside.data(), factor.data());
+}
+
 inline void solve_baselines(In<std::int64_t> knots, In<double, 2> factor, Out<double, 2> values,
                             Out<double> largest, int n_threads) {
     same_shape({{factor.shape(0), values.shape(0)}, {largest.shape(0), values.shape(1)}});
@@ -216,6 +229,9 @@ inline void bind_baselines(nanobind::module_& module) {
                nanobind::arg("sums").noconvert());
     module.def("add_to_gaps", add_to_gaps, nanobind::arg("visits"), nanobind::arg("given").noconvert(),
                nanobind::arg("gaps").noconvert(), nanobind::arg("n_threads"));
+    module.def("factorize_baselines", factorize_baselines, nanobind::arg("knots").noconvert(),
+               nanobind::arg("priors").noconvert(), nanobind::arg("diagonal").noconvert(),
+               nanobind::arg("beside").noconvert(), nanobind::arg("factor").noconvert());
     module.def("solve_baselines", solve_baselines, nanobind::arg("knots").noconvert(),
                nanobind::arg("factor").noconvert(), nanobind::arg("values").noconvert(),
                nanobind::arg("largest").noconvert(), nanobind::arg("n_threads"));

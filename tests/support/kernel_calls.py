@@ -307,6 +307,10 @@ def _mapmaking() -> dict[str, Callable[[], list[Any]]]:
             visit_lists(), full((5, 2)), full(2, float, 1), full((2, 4, 3, 2), I64),
         ],
         "add_to_gaps": lambda: [visit_lists(1), full((5, 2)), full((4, 1, 2)), 2],
+        "factorize_baselines": lambda: [
+            numbers(0, 3, 5), full((2, 1 + m.BASELINE_BAND), float, 0.1), full(5, float, 1), full(5),
+            full((5, 1 + m.BASELINE_BAND)),
+        ],
         "solve_baselines": lambda: [
             numbers(0, 3, 5), full((5, 1 + m.BASELINE_BAND), float, 0.1), full((5, 2)), full(2), 2,
         ],

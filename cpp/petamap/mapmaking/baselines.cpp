@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <bit>
+#include <cmath>
 #include <vector>
 
 #include "petacomm/base/columns.h"
@@ -378,6 +379,43 @@ void add_to_gaps(const Visits& visits, const double* from, int width, double* ga
             scatter_to_gaps<columns>(visits, visits.knots[at], visits.knots[at + 1], from, gaps);
         }
     });
+}
+
+namespace {
+
+// Row by row: L(i, j) = (A(i, j) - sum over m < j of L(i, m) L(j, m)) / L(j, j), all within the band. Returns
+// the first row without a positive diagonal, or -1.
+std::int64_t factorize_stream(std::int64_t n, const double* prior, const double* diagonal,
+                              const double* beside, double* factor) {
+    for (std::int64_t i = 0; i < n; ++i) {
+        double* row = factor + i * kFactorRow;
+        const std::int64_t band = std::min<std::int64_t>(i, kBaselineBand);
+        std::fill(row, row + kFactorRow, 0.0);
+        for (std::int64_t lag = band; lag >= 0; --lag) {
+            const double* above = row - lag * kFactorRow;  // row j
+            double value = prior[lag];
+            if (lag == 0) value += diagonal[i];
+            if (lag == 1) value += beside[i - 1];
+            for (std::int64_t m = lag + 1; m <= band; ++m) value -= row[m] * above[m - lag];
+            if (lag > 0) row[lag] = value * above[0];
+            if (lag == 0 && !(value > 0)) return i;
+            if (lag == 0) row[0] = 1 / std::sqrt(value);
+        }
+    }
+    return -1;
+}
+
+}  // namespace
+
+std::int64_t factorize_baselines(std::span<const std::int64_t> knots, const double* priors,
+                                 const double* diagonal, const double* beside, double* factor) {
+    for (std::size_t s = 0; s + 1 < knots.size(); ++s, priors += kFactorRow) {
+        const std::int64_t knot = knots[s];
+        const std::int64_t row = factorize_stream(knots[s + 1] - knot, priors, diagonal + knot, beside + knot,
+                                                  factor + knot * kFactorRow);
+        if (row >= 0) return knot + row;
+    }
+    return -1;
 }
 
 void solve_baselines(std::span<const std::int64_t> knots, const double* factor, int width, double* y,

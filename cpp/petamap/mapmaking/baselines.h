@@ -74,6 +74,12 @@ void add_from_baselines(const Visits& visits, const double* from, int width, con
 // The same of gaps, [n_rows][width], in the order of time: no gap is in two streams.
 void add_to_gaps(const Visits& visits, const double* from, int width, double* gaps, int n_threads);
 
+// Write the Cholesky factor of C^-1 + F^T W F of each stream as solve_baselines takes it. priors: lags of
+// C^-1, [n_streams][kBaselineBand + 1]; diagonal, beside: F^T W F of a knot with itself and with the next
+// one. Returns the first knot at which the matrix of a stream is not positive, or -1.
+std::int64_t factorize_baselines(std::span<const std::int64_t> knots, const double* priors,
+                                 const double* diagonal, const double* beside, double* factor);
+
 // Solve L L^T x = y in place for each stream. A row of the factor holds L(i, i - k), k = 0 to kBaselineBand;
 // the diagonal is stored inverted. Writes the largest size of each column.
 void solve_baselines(std::span<const std::int64_t> knots, const double* factor, int width, double* y,

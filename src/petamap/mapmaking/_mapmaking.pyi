@@ -492,6 +492,15 @@ def add_to_gaps(
     gaps: Annotated[NDArray[numpy.float64], dict(shape=(None, None, None), order="C", device="cpu")],
     n_threads: int,
 ) -> None: ...
+def factorize_baselines(
+    knots: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    priors: Annotated[
+        NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu", writable=False)
+    ],
+    diagonal: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    beside: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    factor: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu")],
+) -> int: ...
 def solve_baselines(
     knots: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
     factor: Annotated[

@@ -21,18 +21,14 @@ def factorize_baselines(
         Lags of C^-1 of each.
     diagonal, beside : float64 (n_knots,)
         F^T W F: a knot with itself and with the next one.
-    """
-    from scipy.linalg import cholesky_banded
 
-    band = _mapmaking.BASELINE_BAND
-    factor = np.zeros((int(knots[-1]), band + 1))
-    for number, prior in enumerate(inverse_priors):
-        own = slice(int(knots[number]), int(knots[number + 1]))
-        matrix = np.repeat(prior[:, None], own.stop - own.start, axis=1)
-        matrix[0] += diagonal[own]
-        matrix[1] += beside[own]
-        lower = cholesky_banded(matrix, lower=True, check_finite=False)
-        factor[own, 0] = 1 / lower[0]
-        for lag in range(1, min(band, len(lower[0]) - 1) + 1):
-            factor[own.start + lag : own.stop, lag] = lower[lag, :-lag]
+    Raises
+    ------
+    LinAlgError
+        If a matrix is not positive.
+    """
+    factor = np.empty((int(knots[-1]), 1 + _mapmaking.BASELINE_BAND))
+    failed = _mapmaking.factorize_baselines(knots, inverse_priors, diagonal, beside, factor)
+    if failed >= 0:
+        raise np.linalg.LinAlgError(f"the matrix of baselines is not positive at knot {failed}")
     return factor

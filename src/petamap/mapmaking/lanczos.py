@@ -6,7 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from petacomm.base.threads import single_blas_thread
 from petacomm.base.typing import FloatArray
+
+_DENSE = 200  # rows
 
 
 def lanczos_matrix(
@@ -37,15 +40,26 @@ def extreme_ritz_values(
     alphas: Sequence[float] | FloatArray, betas: Sequence[float] | FloatArray
 ) -> tuple[float, float]:
     """Return the smallest and the largest Ritz value, between the eigenvalues of M^-1 A; 0 if not known."""
-    from scipy.linalg import eigvalsh_tridiagonal
-
     if not len(alphas) or not np.all(np.asarray(alphas) >= np.finfo(np.float64).tiny):
         return 0.0, 0.0
     diagonal, beside = lanczos_matrix(alphas, betas)
     if not np.all(np.isfinite(diagonal)):
         return 0.0, 0.0
-    ends = [
-        float(eigvalsh_tridiagonal(diagonal, beside, select="i", select_range=(end, end))[0])
-        for end in (0, len(diagonal) - 1)
-    ]
-    return max(ends[0], 0.0), max(ends[1], 0.0)
+    least, largest = _extreme_eigenvalues(diagonal, beside)
+    return max(least, 0.0), max(largest, 0.0)
+
+
+def _extreme_eigenvalues(diagonal: FloatArray, beside: FloatArray) -> tuple[float, float]:
+    """Return the smallest and the largest eigenvalue of a symmetric tridiagonal matrix.
+
+    NumPy's are as good while the matrix is small, and spare most runs the import of SciPy: 0.2 s and 31 MB.
+    """
+    n = len(diagonal)
+    if n <= _DENSE:
+        with single_blas_thread():
+            values = np.linalg.eigvalsh(np.diag(diagonal) + np.diag(beside, -1))
+        return float(values[0]), float(values[-1])
+    from scipy.linalg import eigvalsh_tridiagonal
+
+    ends = [eigvalsh_tridiagonal(diagonal, beside, select="i", select_range=(k, k)) for k in (0, n - 1)]
+    return float(ends[0][0]), float(ends[1][0])

@@ -95,51 +95,57 @@ class TwoLevelPreconditioner(Preconditioner):
         are G^-1 (r_a - Q m - E^T (u + T B m)), Q = U - c^T B (`TemplateModel`).
         """
         model, templates = self.inverse.model, self.inverse.model.templates
+        out = vectors.zeros_like()
         if self.nuisance is None:
-            pixels, _ = self._solve_pixels(vectors.pixels, None)
-            return self._at_owners(vectors, pixels, None)
+            self._solve_pixels(vectors.pixels, None, out.pixels)
+            return self._with_ghosts(out)
         gaps, amplitudes = self.nuisance.to_model(vectors.gaps)
         if templates:
             amplitudes = templates.residuals(amplitudes, gaps[:, 0])
         eliminated = model.from_gaps(gaps, amplitudes)
-        pixels, solved = self._solve_pixels(vectors.pixels, model.to_pixels(eliminated))
+        solved = self._solve_pixels(vectors.pixels, model.to_pixels(eliminated), out.pixels)
+        if self.blocks is not None:
+            solved = self.transfer.restrict(self.transfer.shares * out.pixels)
         eliminated += model.from_pixels(solved)
         gaps = model.solve_gaps(gaps, eliminated.knots)
         if templates:
             amplitudes = model.amplitudes(eliminated)
             gaps -= templates.in_gaps(amplitudes)[:, None]
-        return self._at_owners(vectors, pixels, self.nuisance.from_model(gaps, amplitudes))
+        out.gaps[...] = self.nuisance.from_model(gaps, amplitudes)
+        return self._with_ghosts(out)
 
-    def _solve_pixels(self, pixels: FloatArray, coupled: FloatArray | None) -> tuple[FloatArray, FloatArray]:
-        """Return S^-1 of residuals on pixels, and what gaps see of it, on the model's pixels."""
+    def _solve_pixels(self, pixels: FloatArray, coupled: FloatArray | None, out: FloatArray) -> FloatArray:
+        """Write S^-1 of residuals on pixels, and of others on the model's, to `out`; return the model's part.
+
+        Where these are coarser, D^-1 of the map's is in `out` beside it.
+        """
         transfer = self.transfer
         if self.blocks is None:
             rhs = transfer.restrict(pixels)
             if coupled is not None:
                 rhs += coupled
             solved = self.inverse.solve(rhs)
-            return transfer.prolong(solved), solved
+            out[...] = transfer.prolong(solved)
+            return solved
         if coupled is not None:
-            pixels = pixels + transfer.shares * transfer.prolong(coupled)
+            coupled = transfer.prolong(coupled)
+            coupled *= transfer.shares
+            coupled += pixels
+            pixels = coupled
         pixels = np.ascontiguousarray(pixels)
-        out = np.empty_like(pixels)
         _mapmaking.precondition(self.blocks, pixels, out, self.inverse.model.n_threads)
-        out += transfer.prolong(self.inverse.solve(transfer.restrict(pixels)))
-        return out, transfer.restrict(transfer.shares * out)
+        solved = self.inverse.solve(transfer.restrict(pixels))
+        out += transfer.prolong(solved)
+        return solved
+
+    def _with_ghosts(self, out: Unknowns) -> Unknowns:
+        # not by the number of ghosts, of which a rank may have none: this is collective
+        return self.shared.with_ghosts(out) if self.shared.keeps_ghosts else out
 
     @property
     def coarse_error(self) -> FloatArray | None:
         """Estimate of the part of the error on large scales, of the residuals that it was applied to last."""
         return self.inverse.coarse_error
-
-    def _at_owners(self, like: Unknowns, pixels: FloatArray, gaps: FloatArray | None) -> Unknowns:
-        """Return vectors of these values, with those of ghosts."""
-        out = like.zeros_like()
-        out.pixels[...] = pixels
-        if gaps is not None:
-            out.gaps[...] = gaps
-        # not by the number of ghosts, of which a rank may have none: this is collective
-        return self.shared.with_ghosts(out) if self.shared.keeps_ghosts else out
 
 
 class ModelInverse:
