@@ -7,15 +7,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from petacomm.base.communication_clock import communication_seconds
 from petacomm.base.phases import in_phase
 
 
 @dataclass
 class PhaseTimer:
-    """Wall and processor seconds, calls, bytes and messages sent of one phase of a run on this rank."""
+    """Wall and processor seconds, calls, bytes and messages sent of one phase of a run on this rank.
+
+    Of the wall seconds, `communication_seconds` are those of sending, receiving and waiting for others.
+    """
 
     seconds: float = 0.0
     cpu_seconds: float = 0.0  # of all threads
+    communication_seconds: float = 0.0
     calls: int = 0
     bytes: int = 0
     messages: int = 0
@@ -41,12 +46,14 @@ class Timers:
         phase = self.phases.setdefault(name, PhaseTimer())
         begin, cpu_begin = time.perf_counter(), time.process_time()
         n_bytes, n_messages = self.sent()
+        communicated = communication_seconds()
         try:
             with in_phase(name):
                 yield phase
         finally:
             phase.seconds += time.perf_counter() - begin
             phase.cpu_seconds += time.process_time() - cpu_begin
+            phase.communication_seconds += communication_seconds() - communicated
             bytes_now, messages_now = self.sent()
             phase.bytes += bytes_now - n_bytes
             phase.messages += messages_now - n_messages

@@ -13,6 +13,7 @@ from typing import Any, Literal, NoReturn, Protocol, TypeAlias
 
 import numpy as np
 
+from petacomm.base.communication_clock import communicates
 from petacomm.base.phases import clear_note
 from petacomm.base.typing import AnyArray, Int32Array, Int64Array
 from petacomm.mpi import message_size as messages
@@ -209,6 +210,7 @@ class MpiCommunicator:
         traffic.bytes += n_bytes
         traffic.messages += n_messages
 
+    @communicates
     def allreduce(self, array: AnyArray, op: Operation = "sum") -> AnyArray:
         if not array.flags.c_contiguous:
             raise ValueError("allreduce works in place: the array must be contiguous")
@@ -224,6 +226,7 @@ class MpiCommunicator:
             self.count_traffic("allreduce", part.nbytes)
         return array
 
+    @communicates
     def reduce_scatter(self, array: AnyArray, counts: Int64Array, part: AnyArray, op: Operation) -> None:
         if array.dtype == np.uint8 and op == "sum":
             wide = np.empty(part.shape, np.int64)
@@ -240,6 +243,7 @@ class MpiCommunicator:
             self.count_traffic("reduce_scatter", piece.nbytes)
             done += len(own)
 
+    @communicates
     def allgatherv(self, part: AnyArray, counts: Int64Array, array: AnyArray) -> None:
         width, begins = _width(array), np.cumsum(counts) - counts
         rows, out = _as_bytes(part), _as_bytes(array)
@@ -256,17 +260,21 @@ class MpiCommunicator:
     def max(self, value: float) -> float:
         return float(self.allreduce(np.array([value], np.float64), "max")[0])
 
+    @communicates
     def bcast(self, value: Any, root: int = 0) -> Any:
         return self.mpi_comm.bcast(value, root)
 
+    @communicates
     def gather(self, value: Any, root: int = 0) -> list[Any] | None:
         result: list[Any] | None = self.mpi_comm.gather(value, root)
         return result
 
+    @communicates
     def allgather(self, value: Any) -> list[Any]:
         result: list[Any] = self.mpi_comm.allgather(value)
         return result
 
+    @communicates
     def allgather_rows(self, rows: AnyArray) -> tuple[AnyArray, Int64Array]:
         counts = np.empty(self.size, np.int64)
         self.mpi_comm.Allgather(np.array([len(rows)], np.int64), counts)
@@ -274,6 +282,7 @@ class MpiCommunicator:
         self.allgatherv(rows, counts, received)
         return received, counts
 
+    @communicates
     def alltoallv(self, rows: AnyArray, counts: Int64Array) -> tuple[AnyArray, Int64Array]:
         received_counts = np.empty_like(counts)
         self.mpi_comm.Alltoall(counts, received_counts)
@@ -288,6 +297,7 @@ class MpiCommunicator:
         )
         return received, received_counts
 
+    @communicates
     def sparse_alltoallv(self, rows: AnyArray, counts: Int64Array) -> tuple[AnyArray, Int64Array]:
         if self.size < self.sparse_size:
             return self.alltoallv(rows, counts)
@@ -297,6 +307,7 @@ class MpiCommunicator:
         self.count_traffic("consensus", rows.nbytes - int(counts[self.rank]) * width)
         return received.view(rows.dtype).reshape(-1, *rows.shape[1:]), received_counts // width
 
+    @communicates
     def alltoallv_into(self, buffers: AlltoallvBuffers) -> None:
         if buffers.largest:
             self.count_traffic("alltoallv", *buffers.sent_to_others(self.rank))
@@ -312,6 +323,7 @@ class MpiCommunicator:
         received, _ = self.alltoallv(rows, counts)
         return received if self.rank == root else None
 
+    @communicates
     def barrier(self) -> None:
         self.mpi_comm.Barrier()
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
+from petacomm.base.communication_clock import communicates
 from petacomm.base.typing import AnyArray, Int64Array
 from petacomm.mpi import message_size as messages
 
@@ -160,9 +161,11 @@ class RequestExchange(PersistentExchange):
         """Keep arrays alive until `wait` returns: MPI knows the addresses of buffers only."""
         self._pinned.extend(arrays)
 
+    @communicates
     def start(self) -> None:
         self._mpi.Prequest.Startall(self._requests)
 
+    @communicates
     def wait(self) -> None:
         self._mpi.Request.Waitall(self._requests)
         self._pinned.clear()
@@ -209,6 +212,7 @@ class TransportExchange(RequestExchange):
     def _begin(self) -> None:
         """Start the requests."""
 
+    @communicates
     def start(self) -> None:
         if self._buffers.largest:
             self._comm.count_traffic(self.name, *self._sent)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from petacomm.base.communication_clock import communicates
 from petacomm.base.errors import ConfigError, ResourceError
 from petacomm.base.typing import Int32Array, Int64Array, UInt8Array
 from petacomm.mpi._mpi import barrier_arrive, barrier_wait
@@ -186,6 +187,7 @@ class SharedWindow:
         """Enter the barrier without waiting, and return the ticket for `wait`. Collective on the node."""
         return barrier_arrive(self._words, self.size)
 
+    @communicates
     def wait(self, ticket: int) -> None:
         """Wait until all ranks of the node have entered the barrier of this ticket."""
         while not barrier_wait(self._words, ticket, self._spins, _POLL_S):

@@ -63,11 +63,13 @@ def closing_table(summary: Summary, report: Path | None) -> str:
 
 
 def _seconds(phase: PhaseCost) -> str:
-    """Return the wall seconds of the slowest rank, and the processor seconds of a rank that used most."""
-    wall = format_duration(phase.seconds.max)
-    if phase.cpu_seconds is None:
-        return wall
-    return f"{wall:<11} processors {format_duration(phase.cpu_seconds.max)}"
+    """Return wall seconds of the slowest rank, and the most that one used processors and communicated."""
+    text = format_duration(phase.seconds.max)
+    if phase.cpu_seconds is not None:
+        text = f"{text:<11} processors {format_duration(phase.cpu_seconds.max)}"
+    if phase.communication_seconds is not None and phase.communication_seconds.max > 0:
+        text = f"{text:<34} communication {format_duration(phase.communication_seconds.max)}"
+    return text
 
 
 def _split(split: Split) -> str:

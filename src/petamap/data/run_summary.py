@@ -177,6 +177,11 @@ class PhaseCost:
     cpu_seconds: RankStatistics | None = option(
         None, help="Processor seconds of all threads of a rank; null in summaries of earlier versions."
     )
+    communication_seconds: RankStatistics | None = option(
+        None,
+        help="Wall seconds of sending, receiving and waiting for other ranks, which are among `seconds`; null "
+        "in summaries of earlier versions.",
+    )
     calls: int = option(help="How often it was entered.", minimum=0)
     bytes: RankStatistics = option(help="Bytes that a rank sent to others.")
     messages: RankStatistics = option(

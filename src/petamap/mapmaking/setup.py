@@ -473,16 +473,12 @@ class RunSetup:
         costs = []
         for name, phase in self.timers.phases.items():
             found = [phases[name] for phases in by_rank if name in phases]
-            seconds = RankStatistics.from_values([one.seconds for one in found])
-            cpu_seconds = RankStatistics.from_values([one.cpu_seconds for one in found])
-            n_bytes = RankStatistics.from_values([float(one.bytes) for one in found])
-            messages = RankStatistics.from_values([float(one.messages) for one in found])
-            costs.append(
-                summary.PhaseCost(
-                    name=name, seconds=seconds, cpu_seconds=cpu_seconds, calls=phase.calls, bytes=n_bytes,
-                    messages=messages,
-                )
-            )  # fmt: skip
+            figures = ("seconds", "cpu_seconds", "communication_seconds", "bytes", "messages")
+            over_ranks = {
+                figure: RankStatistics.from_values([float(getattr(one, figure)) for one in found])
+                for figure in figures
+            }
+            costs.append(summary.PhaseCost(name=name, calls=phase.calls, **over_ranks))
         return tuple(costs)
 
     def _memory(self, system: MapmakingSystem) -> summary.Memory:
