@@ -179,8 +179,8 @@ class PhaseCost:
     )
     communication_seconds: RankStatistics | None = option(
         None,
-        help="Wall seconds of sending, receiving and waiting for other ranks, which are among `seconds`; null "
-        "in summaries of earlier versions.",
+        help="Wall seconds of sending, receiving and waiting for other ranks, part of `seconds`; null in "
+        "summaries of earlier versions.",
     )
     calls: int = option(help="How often it was entered.", minimum=0)
     bytes: RankStatistics = option(help="Bytes that a rank sent to others.")

@@ -135,6 +135,7 @@ def plan(
     n_threads: int | None = None,
     progress: Progress | None = None,
     distributions: Sequence[Distribution] | None = None,
+    threads: Sequence[int] | None = None,
 ) -> RunPlan:
     """Return predictions of a run on a machine, without running it.
 
@@ -154,6 +155,8 @@ def plan(
     progress : Progress, optional
     distributions : sequence of Distribution, optional
         Distributions of the data that are compared; by default all `possible_distributions`.
+    threads : sequence of int, optional
+        Cores of a rank that are compared; by default one, those of a socket and those of a node.
 
     Returns
     -------
@@ -197,7 +200,8 @@ def plan(
     if sample is not None and not 0 < sample <= 1:
         raise ConfigError(f"a sample of {sample:g} of the sky", mend="give a part of it, 1 for all")
     n_threads, progress = n_threads or available_threads(), progress or SilentProgress()
-    planner = _Planner(config, cores, machine, sample, seed, n_threads, progress)
+    choices = threads or sorted({1, machine.cores_per_socket, machine.cores})
+    planner = _Planner(config, cores, machine, sample, seed, n_threads, choices, progress)
     n_det = max(observation.n_det for observation in planner.run.observations)
     # detectors that share noise are filtered together
     possible = [TIME_MAJOR] if planner.run.bands.mode_lags else possible_distributions(n_det)
@@ -214,6 +218,7 @@ class _Planner:
     fraction: float | None
     seed: int
     n_threads: int
+    threads: Sequence[int]
     progress: Progress
 
     def __post_init__(self) -> None:
@@ -267,10 +272,9 @@ class _Planner:
             rank_sample = sample_nodes(
                 self.run, samples, min(cores, self.cores), n_keys, self.seed, self.n_threads, self.progress
             )
-        choices = {1, self.machine.cores_per_socket, cores}
         return [
             self._prediction(distribution, samples, threads, occupancy, rank_sample, sky)
-            for threads in sorted(choices)
+            for threads in self.threads
             if threads <= self.cores
         ]
 

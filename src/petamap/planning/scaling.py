@@ -1,0 +1,208 @@
+"""How a run scales with cores: what it took, by component, and what is predicted from one row.
+
+As in Figures 4 to 6 of Sudarsan et al. 2011, the time of a run is that of calculation, of communication, and
+of reading or making data and writing maps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from petacomm.base.errors import ConfigError
+from petacomm.reduction import AUTO
+from petacomm.topology import Machine
+from petamap.data.config import RunConfig
+from petamap.data.run_summary import Summary
+from petamap.mapmaking.distribution import STREAMS, Distribution, possible_distributions
+from petamap.planning.plan import plan
+from petamap.planning.scanned_run import ScannedRun
+
+_ONCE, _DATA = ("sources", "products"), "data"  # phases of input and output: the same on any ranks; shared
+
+
+@dataclass(frozen=True)
+class ScalingJob:
+    """Cores of a run, how many threads each of its ranks has, and how ranks sum the pixels they share."""
+
+    cores: int
+    threads: int
+    reduction: str
+
+    @property
+    def ranks(self) -> int:
+        """Number of processes."""
+        return self.cores // self.threads
+
+
+@dataclass(frozen=True)
+class Components:
+    """Wall seconds of a run by component, the mean over its ranks.
+
+    Attributes
+    ----------
+    calculation, communication : float
+        Communication includes the waiting for other ranks.
+    data : float
+        Reading or making samples and the right-hand side of them, and writing maps.
+    """
+
+    calculation: float
+    communication: float
+    data: float
+
+    @property
+    def total(self) -> float:
+        """Seconds of all components."""
+        return self.calculation + self.communication + self.data
+
+
+@dataclass(frozen=True)
+class MeasuredRun:
+    """What a run took.
+
+    Attributes
+    ----------
+    job : ScalingJob
+    components : Components
+    once : float
+        Seconds of `components.data` that do not depend on the number of ranks.
+    iterations : int
+    distribution : str
+        How its data were dealt to ranks; empty on one rank.
+    hashes : tuple of str
+        SHA-256 of its maps.
+    """
+
+    job: ScalingJob
+    components: Components
+    once: float
+    iterations: int
+    distribution: str
+    hashes: tuple[str, ...]
+
+
+def measured_run(job: ScalingJob, summary: Summary) -> MeasuredRun:
+    """Return what a finished run took, by its summary."""
+    communication = {
+        phase.name: 0.0 if phase.communication_seconds is None else phase.communication_seconds.mean
+        for phase in summary.phases
+    }
+    alone = {phase.name: phase.seconds.mean - communication[phase.name] for phase in summary.phases}
+    once = sum(alone.pop(name, 0.0) for name in _ONCE)
+    data = once + alone.pop(_DATA, 0.0)
+    return MeasuredRun(
+        job=job,
+        components=Components(sum(alone.values()), sum(communication.values()), data),
+        once=once,
+        iterations=summary.solver.iterations if summary.solver else 0,
+        distribution=summary.environment.distribution or "",
+        hashes=tuple(one.sha256 for one in summary.products),
+    )
+
+
+class ScalingModel:
+    """Predictions of a run on any number of cores of a machine, from one row that was measured.
+
+    Calculation and data are those of that row, by the samples of the rank that has most; where ranks take
+    turns on fewer cores, by turns. Communication is one reduction an iteration by the model of the machine
+    (`petamap.planning.plan`); that of the set-up is not in it.
+
+    Parameters
+    ----------
+    reference : MeasuredRun
+    config_of : callable
+        Returns the configuration on a number of cores.
+    machine : Machine
+    available : int, optional
+        Cores that there are; by default as many as are asked for.
+    """
+
+    def __init__(
+        self,
+        reference: MeasuredRun,
+        config_of: Callable[[int], RunConfig],
+        machine: Machine,
+        available: int | None = None,
+    ) -> None:
+        self.reference, self._config_of, self.machine, self.available = (
+            reference,
+            config_of,
+            machine,
+            available,
+        )
+        self._reductions: dict[tuple[int, int], dict[str, float]] = {}
+        self._reference_work = self._work(reference.job)
+
+    def predict(self, job: ScalingJob) -> Components:
+        """Return the prediction of a job."""
+        reference, own = self.reference, self.reference.components
+        scale = self._work(job) / self._reference_work
+        return Components(
+            calculation=own.calculation * scale,
+            communication=reference.iterations * self._reduction_seconds(job),
+            data=reference.once + (own.data - reference.once) * scale,
+        )
+
+    def _work(self, job: ScalingJob) -> float:
+        """Return the samples of a core of the rank with most of them, times the turns that cores take."""
+        run = ScannedRun.open(self._config_of(job.cores))
+        turns = 1.0 if self.available is None else max(1.0, job.cores / self.available)
+        share = largest_share(run, self._distribution(run), job.ranks) / job.threads
+        return run.layout.n_samp * share * turns
+
+    def _distribution(self, run: ScannedRun) -> Distribution:
+        n_det = max(one.n_det for one in run.observations)
+        known = {one.description: one for one in possible_distributions(n_det)}
+        return known.get(self.reference.distribution, STREAMS)
+
+    def _reduction_seconds(self, job: ScalingJob) -> float:
+        """Return the seconds of one reduction on the machine; 0 on one rank."""
+        if job.ranks == 1:
+            return 0.0
+        key = job.cores, job.threads
+        if key not in self._reductions:
+            config = self._config_of(job.cores)
+            distribution = self._distribution(ScannedRun.open(config))
+            made = plan(config, job.cores, self.machine, distributions=[distribution], threads=[job.threads])
+            self._reductions[key] = made.predictions[0].seconds
+        seconds = self._reductions[key]
+        return min(seconds.values()) if job.reduction == AUTO else seconds[job.reduction]
+
+
+def require_blocks(config: RunConfig, n_ranks: int) -> None:
+    """Check that a run has a block of data for each rank.
+
+    Raises
+    ------
+    ConfigError
+        If there are more ranks than blocks.
+    """
+    n_blocks = ScannedRun.open(config).layout.n_blocks
+    if n_ranks > n_blocks:
+        raise ConfigError(
+            f"{n_blocks} blocks of data for {n_ranks} ranks",
+            mend="take fewer ranks, or a smaller noise.n_lag",
+        )
+
+
+def largest_share(run: ScannedRun, distribution: Distribution, size: int) -> float:
+    """Return the part of all work on samples that the rank has which has most, of `size` ranks."""
+    costs = run.layout.costs()
+    most = max(float(costs[own].sum()) for own in run.layout.rank_blocks(distribution.groups, size))
+    return most / float(np.sum(costs))
+
+
+def scaling_jobs(cores: Sequence[int], threads: Sequence[int], reductions: Sequence[str]) -> list[ScalingJob]:
+    """Return a job for each number of cores and version; on one rank there is nothing to reduce, and one."""
+    jobs = []
+    for n_threads in threads:
+        for number, reduction in enumerate(reductions):
+            jobs += [
+                ScalingJob(n, n_threads, reduction)
+                for n in cores
+                if n % n_threads == 0 and (n > n_threads or number == 0)
+            ]
+    return jobs

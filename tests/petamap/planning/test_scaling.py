@@ -1,0 +1,126 @@
+"""How a run scales: components of what was measured, and predictions from the row of the fewest cores."""
+
+import dataclasses
+import json
+
+import pytest
+from made_scans import satellite
+
+from petacomm.base.errors import ConfigError
+from petacomm.topology import load_machine
+from petamap.data.run_summary import PhaseCost, RankStatistics
+from petamap.mapmaking.distribution import possible_distributions
+from petamap.planning.plan import plan
+from petamap.planning.scaling import (
+    Components,
+    MeasuredRun,
+    ScalingJob,
+    ScalingModel,
+    largest_share,
+    measured_run,
+    require_blocks,
+    scaling_jobs,
+)
+from petamap.planning.scaling_table import scaling_json, scaling_table
+from petamap.planning.scanned_run import ScannedRun
+
+ONE = ScalingJob(1, 1, "auto")
+REFERENCE = MeasuredRun(
+    ONE, Components(calculation=12.0, communication=0.0, data=5.0), 1.0, 10, "", ("a", "b")
+)
+MACHINE = load_machine("one-node")
+
+
+def model(config=None, **options):
+    config = config or satellite()
+    return ScalingModel(REFERENCE, lambda cores: config, MACHINE, **options)
+
+
+def test_jobs_of_versions():
+    jobs = scaling_jobs([1, 2, 4], [1, 2], ["dense", "auto"])
+    found = [(job.cores, job.ranks, job.threads, job.reduction) for job in jobs]
+    assert found == [
+        (1, 1, 1, "dense"), (2, 2, 1, "dense"), (4, 4, 1, "dense"), (2, 2, 1, "auto"), (4, 4, 1, "auto"),
+        (2, 1, 2, "dense"), (4, 2, 2, "dense"), (4, 2, 2, "auto"),
+    ]  # fmt: skip
+
+
+def test_components_are_all_of_the_phases():
+    @dataclasses.dataclass
+    class Made:
+        phases: tuple
+        solver: object = None
+        environment: object = dataclasses.field(
+            default_factory=lambda: type("", (), {"distribution": "time-major"})
+        )
+        products: tuple = ()
+
+    def phase(name, seconds, communication):
+        values = {"seconds": seconds, "communication_seconds": communication, "bytes": 0.0, "messages": 0.0}
+        return PhaseCost(
+            name=name, calls=1, **{key: RankStatistics.from_values([value]) for key, value in values.items()}
+        )
+
+    phases = [
+        ("sources", 1, 0.25),
+        ("data", 4, 0.5),
+        ("iterations", 8, 2),
+        ("products", 2, 0),
+        ("weights", 1, 0),
+    ]
+    found = measured_run(ONE, Made(tuple(phase(*one) for one in phases)))
+    assert found.components == Components(calculation=7, communication=2.75, data=6.25)
+    assert found.components.total == 16
+    assert found.once == 2.75
+    assert found.distribution == "time-major"
+
+
+def test_the_row_that_is_known_is_predicted_as_it_is():
+    assert model().predict(ONE) == REFERENCE.components
+
+
+@pytest.mark.parametrize(
+    "job", [ScalingJob(2, 1, "auto"), ScalingJob(4, 2, "dense"), ScalingJob(3, 1, "owner")]
+)
+def test_predictions_are_of_the_rank_with_most_samples(job):
+    config = satellite()
+    run, found = ScannedRun.open(config), model(config).predict(job)
+    share = largest_share(run, possible_distributions(4)[0], job.ranks) / job.threads
+    assert 1 / job.cores <= share <= 1 / job.cores + 1 / run.layout.n_blocks
+    assert found.calculation == pytest.approx(12 * share)
+    assert found.data == pytest.approx(1 + 4 * share)
+    seconds = plan(
+        config, job.cores, MACHINE, distributions=possible_distributions(4)[:1], threads=[job.threads]
+    )
+    one = seconds.predictions[0].seconds
+    expected = min(one.values()) if job.reduction == "auto" else one[job.reduction]
+    assert found.communication == pytest.approx(10 * expected)
+
+
+def test_cores_that_take_turns_take_longer():
+    job = ScalingJob(4, 1, "auto")
+    alone, turns = model().predict(job), model(available=2).predict(job)
+    assert turns.calculation == pytest.approx(2 * alone.calculation)
+
+
+def test_a_growing_run_has_more_to_do():
+    grown = ScalingModel(REFERENCE, lambda cores: satellite(hours=6 * cores), MACHINE)
+    found = grown.predict(ScalingJob(2, 1, "auto"))
+    assert found.calculation == pytest.approx(12, rel=0.15)  # as many samples a core, in whole blocks
+
+
+def test_more_ranks_than_blocks_are_told():
+    with pytest.raises(ConfigError, match="blocks of data for 10000 ranks"):
+        require_blocks(satellite(), 10_000)
+
+
+def test_the_table_has_what_json_has():
+    job = ScalingJob(1024, 6, "pairwise")
+    rows = [(REFERENCE, Components(11, 0, 4))], [(job, Components(1, 2000, 3))]
+    text = scaling_table(*rows, "Jaguar")
+    assert "predicted on Jaguar" in text
+    assert "1,024" in text and "170 x 6" in text and "2,000" in text
+    content = json.loads(scaling_json(*rows, "Jaguar"))
+    assert content["measured"][0]["measured"]["calculation"] == 12
+    assert content["measured"][0]["predicted"]["calculation"] == 11
+    assert content["predicted"][0]["predicted"]["communication"] == 2000
