@@ -36,6 +36,12 @@ nb::typed<nb::dict, nb::str, nb::int_> as_dict(const petacomm::TorusCounts& coun
     return out;
 }
 
+// Raise what the handlers of signals that have arrived raise: a simulation may take minutes.
+void raise_of_signals() {
+    nb::gil_scoped_acquire acquire;
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+}
+
 // Bytes of a message; more would be simulated for ever.
 constexpr std::int64_t most_bytes = std::int64_t{1} << 40;
 // Vertices of a network: the largest machines of the world have 10^5 nodes.
@@ -155,7 +161,8 @@ void bind_torus(nb::module_& module) {
             TorusCounts counts;
             {
                 nb::gil_scoped_release release;
-                counts = simulator.run(program, finish.data(), link_packets.data(), link_bytes.data());
+                counts = simulator.run(program, finish.data(), link_packets.data(), link_bytes.data(),
+                                       raise_of_signals);
             }
             return as_dict(counts, simulator);
         },
@@ -192,7 +199,8 @@ void bind_torus(nb::module_& module) {
             TorusCounts counts;
             {
                 nb::gil_scoped_release release;
-                counts = simulator.run(program, finish.data(), link_packets.data(), link_bytes.data());
+                counts = simulator.run(program, finish.data(), link_packets.data(), link_bytes.data(),
+                                       raise_of_signals);
             }
             auto out = as_dict(counts, simulator);
             out["waiting"] = program.n_waiting();

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "petacomm/network/wheel.h"
@@ -83,9 +84,11 @@ class TorusSimulator {
 
     // Run until nothing happens any more. `finish` (n_nodes): the tick at which each processor last ended
     // something. `link_packets`, `link_bytes` (n_nodes * 2 * n_dimensions): by node, dimension, + before -.
-    // The counts say what was sent; a packet that never came is one that was sent and not received.
-    TorusCounts run(Program& program, std::int64_t* finish, std::int64_t* link_packets,
-                    std::int64_t* link_bytes);
+    // The counts say what was sent; a packet that never came is one that was sent and not received. `look` is
+    // called every few milliseconds; what it throws ends the run.
+    TorusCounts run(
+        Program& program, std::int64_t* finish, std::int64_t* link_packets, std::int64_t* link_bytes,
+        const std::function<void()>& look = [] {});
 
     // Packets sent that no processor has read; 0 after a run, unless there is a deadlock.
     std::int64_t n_in_flight() const { return n_in_flight_; }

@@ -1,6 +1,8 @@
 """The packet simulator: times computed by hand, conservation, no deadlock, seeds, published plateaus."""
 
 import dataclasses
+import signal
+import time
 
 import numpy as np
 import pytest
@@ -378,3 +380,19 @@ def test_a_wrong_number_of_a_machine_is_named(key, value, message):
 def test_every_number_of_the_hardware_has_a_source():
     assert all(source != "not said" for source in BGL.sources.values())
     assert "Almasi" in BGL.sources["read_cycles"] and BGL.sources["hop_latency"] == "recalled, not verified"
+
+
+def test_a_signal_ends_a_simulation_at_once():
+    def ring(*_):
+        raise InterruptedError
+
+    simulator = PacketSimulator(Torus((8, 8, 8)), BGL)
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    begin = time.monotonic()
+    try:
+        with pytest.raises(InterruptedError):
+            simulator.simulate_all_to_all(9600)  # of a minute
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert time.monotonic() - begin < 2
