@@ -6,11 +6,16 @@
 #include <nanobind/stl/optional.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <stdexcept>
+#include <string>
 #include <type_traits>
+
+#include "petacomm/base/thread_start.h"
 
 namespace bindings {
 
@@ -37,9 +42,17 @@ inline void require(bool holds, const char* what) {
     if (!holds) throw nanobind::value_error(what);
 }
 
-// More threads than any machine has: a run-time system that cannot start a thread ends the process.
+// Raise unless so many threads can be started: the run-time system of OpenMP ends the process where one
+// cannot. They are started here first, once for the most that were asked for.
 inline void require_threads(int n_threads) {
+    static std::atomic<int> most{1};
     require(n_threads >= 1 && n_threads <= 4096, "n_threads: 1 to 4096");
+    if (n_threads <= most) return;
+    const int started = petacomm::startable_threads(n_threads);
+    if (started < n_threads)
+        throw std::runtime_error("can't start new thread: " + std::to_string(started) + " of " +
+                                 std::to_string(n_threads) + " run");
+    most = n_threads;
 }
 
 // Whether all numbers lie in [low, end). Without branches, so that a compiler makes vectors of the loop: it

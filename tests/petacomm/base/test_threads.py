@@ -1,9 +1,11 @@
 """Work over threads: order, errors and states; and timers of phases."""
 
+import sys
 import threading
 
 import numpy as np
 import pytest
+from commands import run_command
 
 from petacomm.base.threads import available_threads, map_threads, map_with_states
 from petacomm.base.timers import Timers
@@ -88,3 +90,28 @@ def test_phases_add_up_and_keep_their_order():
     assert (b.calls, b.bytes, a.calls, a.bytes) == (2, 5, 2, 7)
     assert (b.messages, a.messages) == (15, 21)
     assert b.seconds >= 0 and a.seconds >= 0
+
+
+# threads of kernels where there is no room for the stacks of all of them
+_FEW_STACKS = """
+import resource
+import numpy as np
+from petacomm.sharing.index_map import rows_of_keys
+keys = np.arange(100_000)
+rows_of_keys(keys, keys, 3)
+pages = int(open("/proc/self/statm").read().split()[0])
+limit = pages * resource.getpagesize() + (100 << 20)
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+try:
+    rows_of_keys(keys, keys, 200)
+except RuntimeError as error:
+    print(error)
+print(rows_of_keys(keys, keys, 3)[-1])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_threads_of_kernels_that_cannot_be_started_are_an_error_and_not_the_end():
+    said = run_command([sys.executable, "-c", _FEW_STACKS], check=True).stdout.split("\n")
+    assert said[0].startswith("can't start new thread: ") and said[0].endswith(" of 200 run")
+    assert said[1] == "99999"
