@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
-import glob
+import functools
+import hashlib
 import os
+import platform
+import re
 import stat
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from petacomm.base.errors import ConfigError, ResourceError
+
+# Temporary files: the name of the file to be, the process that writes, where that is, and a random end.
+_TEMPORARY = re.compile(r"^\..*\.(?P<process>\d+)-(?P<where>[0-9a-f]{8})-\w{8}(\.[^.]*)?$")
+# Seconds without a write after which a process that cannot be asked is taken to have ended.
+_ABANDONED_S = 3600
+_cleaned: set[Path] = set()  # folders
 
 
 @contextmanager
@@ -26,7 +37,9 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     target = Path(path)
     with write_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=target.suffix, dir=target.parent)
+        remove_abandoned(target.parent)
+        prefix = f".{target.name}.{os.getpid()}-{_here()}-"
+        handle, name = tempfile.mkstemp(prefix=prefix, suffix=target.suffix, dir=target.parent)
         os.close(handle)
         temporary = Path(name)
         try:
@@ -44,11 +57,43 @@ def sync_folder(path: str | os.PathLike[str]) -> None:
     _sync(Path(path))
 
 
-def remove_temporaries(path: str | os.PathLike[str]) -> None:
-    """Remove temporary files of `path` that killed processes have left; not while another one writes it."""
-    target = Path(path)
-    for temporary in target.parent.glob(glob.escape(f".{target.name}.") + f"*{glob.escape(target.suffix)}"):
-        temporary.unlink(missing_ok=True)
+def remove_abandoned(folder: Path) -> None:
+    """Remove temporary files that killed processes have left in a folder, the first time that it is asked to.
+
+    The name of a temporary file tells the process that writes it. One of this machine that runs keeps its
+    files; one of another machine keeps those that it has written to within the last hour.
+    """
+    if folder in _cleaned:
+        return
+    _cleaned.add(folder)
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if writer := _TEMPORARY.search(entry.name):
+                with contextlib.suppress(OSError):
+                    if _is_abandoned(entry, int(writer["process"]), writer["where"]):
+                        os.unlink(entry)
+
+
+def _is_abandoned(entry: os.DirEntry[str], process: int, where: str) -> bool:
+    if where != _here():
+        return entry.stat(follow_symlinks=False).st_mtime < time.time() - _ABANDONED_S
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:  # of another user
+        pass
+    return False
+
+
+@functools.cache
+def _here() -> str:
+    """Return a short name of what process numbers are of: this boot of this machine, or a container on it."""
+    parts = [platform.node()]
+    with contextlib.suppress(OSError):
+        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text())
+        parts.append(os.readlink("/proc/self/ns/pid"))
+    return hashlib.blake2b(" ".join(parts).encode(), digest_size=4).hexdigest()
 
 
 def check_writable(folder: Path) -> None:

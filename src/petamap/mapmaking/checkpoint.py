@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from petacomm.base.errors import ConfigError, DataError, Interruption
-from petacomm.base.files import remove_temporaries, write_text
+from petacomm.base.files import write_text
 from petacomm.base.stop_request import StopRequest
 from petacomm.base.typing import FloatArray
 from petacomm.mpi import Communicator, agree, agree_on_errors
@@ -115,7 +115,6 @@ class JobCheckpoints:
             )  # fmt: skip
         note = "none is there: the job begins"
         for path in sorted(self.folder.glob(f"[!.]*{_SUFFIX}")):
-            remove_temporaries(path)
             head = read_head(path, _FORCE)
             self.require_same(head, path)
             note = str(head["note"])

@@ -12,7 +12,7 @@ from typing import overload
 import numpy as np
 
 from petacomm.base.errors import ConfigError, ConvergenceError, Interruption, UserError
-from petacomm.base.files import check_writable, remove_temporaries
+from petacomm.base.files import check_writable
 from petacomm.base.host import return_free_memory
 from petacomm.base.progress import Progress, SilentProgress
 from petacomm.base.stop_request import StopRequest
@@ -302,8 +302,6 @@ class _Job:
     def _require_no_other_products(self) -> None:
         """Raise an error if there are products, but for those of this run where it is to go on."""
         for path in (*self._files(), *(path for path, _ in self.splits.files())):
-            if self.resume:
-                remove_temporaries(path)
             if not path.exists() or (self.resume and self.checkpoints.replacing):
                 continue
             if not (self.resume and file_origin(path)[0] == self.setup.run_id()):

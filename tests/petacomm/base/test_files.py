@@ -4,9 +4,12 @@ import os
 import resource
 import signal
 import stat
+import subprocess
+import sys
 
 import pytest
 
+from petacomm.base import files
 from petacomm.base.errors import ResourceError
 from petacomm.base.files import atomic_write
 
@@ -87,3 +90,48 @@ def test_missing_permission_is_an_error(tmp_path):
             write(tmp_path / "a")
     finally:
         tmp_path.chmod(0o700)
+
+
+# begins to write a file, says so, and waits
+_WRITER = """
+import sys
+from petacomm.base.files import atomic_write
+with atomic_write(sys.argv[1]) as temporary:
+    temporary.write_bytes(b"half")
+    print(flush=True)
+    sys.stdin.read()
+"""
+
+
+def begin_to_write(path):
+    writer = subprocess.Popen(
+        [sys.executable, "-c", _WRITER, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    writer.stdout.readline()
+    return writer
+
+
+def test_what_killed_processes_left_is_removed_and_what_others_write_is_not(tmp_path):
+    alive, killed = (begin_to_write(tmp_path / name) for name in ("alive.fits", "killed.fits"))
+    with killed:
+        killed.kill()
+    (tmp_path / ".other.7-0-12345678").touch()
+    assert len(contents(tmp_path)) == 3
+    write(tmp_path / "new.fits")
+    kept = {name.split(".")[1] if name.startswith(".") else name for name in contents(tmp_path)}
+    assert kept == {"alive", "other", "new.fits"}
+    with alive:
+        alive.stdin.close()
+    assert contents(tmp_path)["alive.fits"] == b"half"
+
+
+def test_files_of_other_machines_are_kept_for_an_hour(tmp_path, monkeypatch):
+    with begin_to_write(tmp_path / "a.h5") as killed:
+        killed.kill()
+    monkeypatch.setattr(files, "_here", lambda: "0123abcd")
+    (left,) = tmp_path.iterdir()
+    for age, n_left in ((3000, 2), (4000, 1)):
+        monkeypatch.setattr(files, "_cleaned", set())
+        os.utime(left, (0, left.stat().st_mtime - age))
+        write(tmp_path / "b.h5")
+        assert len(contents(tmp_path)) == n_left

@@ -91,9 +91,8 @@ class TableSource:
     def _paths(self) -> list[Path]:
         if not self._path.is_dir():
             return [self._path]
-        paths = sorted(
-            path for path in self._path.iterdir() if path.suffix.lower() in (*FITS_SUFFIXES, *TEXT_SUFFIXES)
-        )
+        kinds = (*FITS_SUFFIXES, *TEXT_SUFFIXES)
+        paths = sorted(path for path in self._path.glob("[!.]*") if path.suffix.lower() in kinds)
         if not paths:
             what = f"no {', '.join((*TEXT_SUFFIXES, *FITS_SUFFIXES))} files here"
             raise DataError(what, where=str(self._path), mend="name a table, or a folder of tables")

@@ -87,7 +87,7 @@ class ToastSource:
         ConfigError
             If a name fits no observation or detector.
         """
-        paths = sorted(self._path.rglob("*.h5")) if self._path.is_dir() else [self._path]
+        paths = sorted(self._path.rglob("[!.]*.h5")) if self._path.is_dir() else [self._path]
         if not paths:
             raise DataError(
                 "no .h5 files here, nor in its folders",

@@ -92,7 +92,7 @@ class VolumeSource:
         ConfigError
             If a name fits no observation or detector.
         """
-        paths = sorted(self._path.glob("*.h5")) if self._path.is_dir() else [self._path]
+        paths = sorted(self._path.glob("[!.]*.h5")) if self._path.is_dir() else [self._path]
         if not paths:
             raise DataError(
                 "no .h5 files here",
