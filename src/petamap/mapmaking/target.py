@@ -15,6 +15,7 @@ from petamap.data.demodulation import check_demodulation
 from petamap.data.observation import Observation, read_flags
 from petamap.mapmaking.intervals import split_intervals
 from petamap.pointing.frames import OFFSET, frame_rotation
+from petamap.pointing.protocol import Pointing
 from petamap.pointing.sampled import DirectedPointing
 from petamap.sky.car import CarPatch
 from petamap.sky.flat import FlatPatch
@@ -24,6 +25,8 @@ from petamap.sky.pixelization import Pixelization
 
 # Samples of a detector from which the extent of the data is found.
 _N_DIRECTIONS = 4096
+# Samples whose directions are in memory at once.
+_PIECE = 1 << 18
 # A larger image is hardly meant: a telescope that slews may point far away.
 _MOST_PIXELS = 4e8
 # Degrees added around them, for samples between.
@@ -160,15 +163,30 @@ def _box(
 def _some_directions(observations: Sequence[Observation]) -> Iterator[FloatArray]:
     """Yield directions of samples of each detector that are mapped: a telescope may slew from far away."""
     for observation in observations:
-        if observation.pointing is None:
-            continue
-        for detector in range(observation.n_det):
-            parts = [np.zeros((0, 3))]
-            for start, stop in observation.intervals:
-                vectors, _ = observation.pointing.directions(detector, start, stop)
-                parts.append(vectors[read_flags(observation, detector, start, stop) == 0])
-            good = np.concatenate(parts)
-            yield good[:: max(1, len(good) // _N_DIRECTIONS)]
+        if observation.pointing is not None:
+            for detector in range(observation.n_det):
+                yield _spread_directions(observation, observation.pointing, detector)
+
+
+def _spread_directions(observation: Observation, pointing: Pointing, detector: int) -> FloatArray:
+    """Return directions at equal distances among the good samples of a detector, (n, 3)."""
+    pieces = [
+        (first, min(first + _PIECE, stop))
+        for start, stop in observation.intervals
+        for first in range(start, stop, _PIECE)
+    ]
+    bits, counts = [], []  # flags are read once, and a bit each kept of them
+    for piece in pieces:
+        good = read_flags(observation, detector, *piece) == 0
+        bits.append(np.packbits(good))
+        counts.append(int(np.count_nonzero(good)))
+    step, n_before, found = max(1, sum(counts) // _N_DIRECTIONS), 0, [np.zeros((0, 3))]
+    for (start, stop), packed, count in zip(pieces, bits, counts, strict=True):
+        chosen = np.flatnonzero(np.unpackbits(packed, count=stop - start))[-n_before % step :: step]
+        n_before += count
+        if len(chosen):
+            found.append(pointing.directions(detector, start, stop)[0][chosen])
+    return np.concatenate(found)
 
 
 def _angles(vectors: FloatArray) -> FloatArray:
