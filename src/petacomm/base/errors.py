@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import ClassVar
 
 _LONGEST = 400  # characters of a message
@@ -176,6 +177,16 @@ class Termination(UserError):
 
     exit_code = 143
     label = ""
+
+
+@contextmanager
+def located(where: str) -> Iterator[None]:
+    """Put a place before that of a ConfigError that leaves the block."""
+    try:
+        yield
+    except ConfigError as error:
+        place = f"{where}, {error.where}" if error.where else where
+        raise ConfigError(error.what, where=place, mend=error.mend) from error
 
 
 def closest(word: str, known: list[str]) -> str | None:

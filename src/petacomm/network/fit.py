@@ -213,6 +213,8 @@ def fit_csv(path: str) -> dict[str, tuple[float, float]]:
                 timings.setdefault(collective, []).append(timing)
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", where=path) from None
+    except (UnicodeDecodeError, csv.Error):
+        raise DataError("is no CSV in UTF-8", where=path) from None
     if not timings:
         raise DataError("no timings", where=path, mend="columns: collective, ranks, bytes, seconds")
     return {name: fit_collective(name, *zip(*rows, strict=True)) for name, rows in timings.items()}

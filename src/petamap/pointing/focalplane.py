@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from petacomm.base.display import Displayed, some_names
-from petacomm.base.errors import ConfigError, DataError, UserError, did_you_mean
+from petacomm.base.errors import ConfigError, DataError, UserError, did_you_mean, located
 from petacomm.base.files import require_file
 from petacomm.base.name_patterns import choose_names
 from petacomm.base.typing import FloatArray
@@ -277,7 +277,10 @@ def read_focalplane_toml(path: str | os.PathLike[str]) -> FocalPlane:
     detectors = tuple(
         _detector({**defaults, **row}, f"{path}: detector {i + 1}") for i, row in enumerate(rows)
     )
-    return FocalPlane(str(content.get("name", Path(path).stem)), detectors, str(content.get("comment", "")))
+    with located(str(path)):
+        return FocalPlane(
+            str(content.get("name", Path(path).stem)), detectors, str(content.get("comment", ""))
+        )
 
 
 def _check_keys(table: dict[str, Any], known: list[str], where: str) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from petacomm.base.errors import ConfigError, printable
+from petacomm.base.errors import ConfigError, located, printable
 from petacomm.base.files import read_text, write_text
 from petacomm.base.text import shape_text
 from petacomm.topology.manager import TopologyManager
@@ -32,7 +32,8 @@ def read_coordinates(path: str | Path) -> TopologyManager:
         words = line.split("#")[0].split()
         where = f"{path}:{number}"
         if words and words[0] in ("torus", "mesh") and not rows and grid is None and len(words) == 2:
-            grid = Torus(parse_shape(words[1]), words[0] == "torus")
+            with located(where):
+                grid = Torus(parse_shape(words[1]), words[0] == "torus")
         elif words:
             _append_line(words, rows, hosts, where)
     if not rows:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from petacomm.base.errors import ConfigError, printable
+from petacomm.base.errors import ConfigError, located, printable
 from petacomm.base.files import read_text
 from petacomm.base.typing import Int64Array
 from petacomm.topology.detect.switch_tree import fat_tree_from_paths
@@ -213,6 +213,8 @@ def read_topology_conf(path: Path) -> SwitchTopology:
                 "write SwitchName=s0 Nodes=n[0-15], SwitchName=top Switches=s[0-3] or BlockName=b0 Nodes=..."
             )
             raise ConfigError("names no switch and what is below it", where=f"{path}:{number}", mend=mend)
-        for child in expand_hosts(below):
+        with located(f"{path}:{number}"):
+            children = expand_hosts(below)
+        for child in children:
             switches.parents.setdefault(child, []).append(name)
     return switches

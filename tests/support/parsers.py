@@ -1,0 +1,129 @@
+"""All functions that read files, by a name that such a file may have, and small files that they take."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import struct
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from petacomm.mapping.graph_files import read_graph
+from petacomm.mapping.job import load_mapping_job
+from petacomm.network.fit import fit_csv
+from petacomm.topology.detect.coordinates import read_coordinates
+from petacomm.topology.detect.node_layout import read_hwloc
+from petacomm.topology.detect.slurm import read_topology_conf
+from petacomm.topology.machine import load_machine
+from petamap.data.config import load_config
+from petamap.data.formats.amplitudes import read_amplitudes
+from petamap.data.formats.madmap1 import Madmap1Stream, read_image_layout
+from petamap.data.formats.madmap1_filters import read_noise_filters
+from petamap.data.formats.table_file import open_table
+from petamap.data.formats.toast import ToastFile, ToastOptions
+from petamap.data.formats.volume import open_volume
+from petamap.data.run_summary import Summary
+from petamap.data.time_constants import read_time_constants
+from petamap.mapmaking.checkpoint_file import read_head
+from petamap.montecarlo.reader import read_results
+from petamap.montecarlo.store import Store
+from petamap.pointing.antenna import read_antenna_log
+from petamap.pointing.focalplane import read_focalplane_toml, read_rimo
+from petamap.simulation.noise import read_psd
+from petamap.simulation.pysm import read_bandpass
+from petamap.sky.covariance_file import read_pixel_covariance
+from petamap.sky.map_file import read_map
+from petamap.sky.observation_matrix_file import read_observation_matrix
+from petamap.sky.spectrum_file import read_spectrum_file
+from petamap.spectra.bandpower_files import read_bandpowers
+
+READERS: dict[str, Callable[[Path], Any]] = {
+    "run.toml": load_config,
+    "run.xml": load_config,
+    "map.fits": read_map,
+    "map.fits.gz": read_map,
+    "cl.fits": read_spectrum_file,
+    "cl.dat": read_spectrum_file,
+    "bandpowers.fits": read_bandpowers,
+    "covariance.fits": read_pixel_covariance,
+    "matrix.fits": read_observation_matrix,
+    "amplitudes.fits": read_amplitudes,
+    "summary.json": lambda path: Summary.read(path.parent),
+    "run.checkpoint": lambda path: read_head(path, "begin anew"),
+    "mc.h5": read_results,
+    "store.h5": Store,
+    "day.h5": lambda path: ToastFile(path, ToastOptions(path=str(path))),
+    "volume.h5": open_volume,
+    "day.csv": lambda path: open_table(path, "auto", "", ""),
+    "table.fits": lambda path: open_table(path, "auto", "", ""),
+    "stream": Madmap1Stream,
+    "stream.gz": Madmap1Stream,
+    "layout.fits": read_image_layout,
+    "filters.tar.gz": read_noise_filters,
+    "log.gz": read_antenna_log,
+    "plane.toml": read_focalplane_toml,
+    "rimo.fits": read_rimo,
+    "taus.txt": read_time_constants,
+    "psd.txt": read_psd,
+    "band.txt": lambda path: read_bandpass(str(path)),
+    "machine.toml": lambda path: load_machine(str(path)),
+    "job.toml": load_mapping_job,
+    "graph.csv": read_graph,
+    "graph.mtx": read_graph,
+    "coordinates.txt": read_coordinates,
+    "hwloc.xml": read_hwloc,
+    "topology.conf": read_topology_conf,
+    "timings.csv": lambda path: fit_csv(str(path)),
+}
+
+
+_SAMPLES = Path(__file__).parents[1] / "petacomm" / "topology" / "samples"
+_LOG_ROW = "20171111110002.{}" + " 10.5" * 17 + " SCAN"
+
+
+def _archive() -> bytes:
+    """Return an archive of two filters of MADmap."""
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w:gz") as archive:
+        for number in range(2):
+            content = struct.pack("<3q3d", 10 * number, 10 * number + 9, 2, 1.0, 0.5, 0.25)
+            entry = tarfile.TarInfo(f"noise.{number}")
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    return made.getvalue()
+
+
+def seeds() -> dict[str, bytes]:
+    """Return a file for each reader of a text or of a binary format of few bytes, by name."""
+    stream = struct.pack("<4q", 0, 4, 1, 48) + b"".join(struct.pack("<dfi", i, 1.0, i) for i in range(5))
+    texts = {
+        "run.toml": '[run]\nname = "x"\n[map]\nn_side = 4\n[[source]]\nkind = "ground"\nduration = "1 h"\n',
+        "run.xml": "<petamap><run><name>x</name></run><map><n_side>4</n_side></map>"
+        '<source kind="ground"><duration>1 h</duration></source></petamap>',
+        "cl.dat": "# l TT EE BB TE\n" + "".join(f"{i} {i}.5 1e-3 0 0.1\n" for i in range(2, 9)),
+        "day.csv": "time,lon,lat,psi,I\n" + "".join(f"{i},{i}.5,1e1,0,-{i}\n" for i in range(5)),
+        "log.gz": "".join(_LOG_ROW.format(i) + "\n" for i in range(5)),
+        "plane.toml": '[[detector]]\nname = "a"\ntheta = "1 deg"\npsi = "45 deg"\n',
+        "taus.txt": "# detector seconds\none 0.01\ntwo 2e-3\n",
+        "psd.txt": "# Hz K^2/Hz\n0.1 3e-9\n1 2e-9\n10 1e-9\n",
+        "band.txt": "100e9 0.5\n110e9 1\n120e9 0.5\n",
+        "machine.toml": (_machines() / "hopper.toml").read_text(),
+        "job.toml": 'ranks = 8\nranks_per_node = 2\n[graph]\ngrid = "2x4"\nbytes = 10\n'
+        '[machine]\nname = "fugaku"\nshape = "2x2x1"\n',
+        "graph.csv": "0,1,100\n1,2,50.5\n",
+        "graph.mtx": "%%MatrixMarket matrix coordinate real general\n3 3 2\n1 2 5\n2 3 1e2\n",
+        "coordinates.txt": "torus 2x2x1\n0 0 0 0 n1\n1 0 0 0 n2\n",
+        "hwloc.xml": (_SAMPLES / "hwloc-two-packages.xml").read_text(),
+        "topology.conf": (_SAMPLES / "topology-tree.conf").read_text(),
+        "timings.csv": "collective,ranks,bytes,seconds\nallreduce,2,8,1e-6\nallreduce,4,1000,5e-6\n",
+    }
+    packed = {"stream": stream, "stream.gz": gzip.compress(stream), "filters.tar.gz": _archive()}
+    return packed | {name: text.encode() for name, text in texts.items()}
+
+
+def _machines() -> Path:
+    import petacomm.topology
+
+    return Path(petacomm.topology.__file__).with_name("machines")
