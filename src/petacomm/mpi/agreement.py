@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from petacomm.base.errors import UserError
+from petacomm.base.phases import phase_of
 from petacomm.base.root_cause import root_cause
 
 if TYPE_CHECKING:
@@ -49,7 +50,9 @@ def agree(comm: Communicator, error: BaseException | None) -> None:
 
 def _rank_error(error: BaseException, rank: int) -> RankError:
     lines = traceback.format_exception(type(error), error, error.__traceback__)
-    return RankError(f"on rank {rank}: {''.join(lines)}".rstrip())
+    phase = phase_of(error)
+    where = f"rank {rank} in phase '{phase}'" if phase else f"rank {rank}"
+    return RankError(f"on {where}: {''.join(lines)}".rstrip())
 
 
 @contextmanager

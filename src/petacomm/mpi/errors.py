@@ -17,6 +17,7 @@ from typing import Any
 
 from petacomm.base.console import tell
 from petacomm.base.errors import UserError
+from petacomm.base.phases import phase_of
 from petacomm.base.root_cause import root_cause
 from petacomm.mpi.agreement import RankError
 from petacomm.mpi.communicator import Communicator, MpiCommunicator
@@ -57,6 +58,7 @@ def collective_errors(
         yield
     except BaseException as caught:
         error = root_cause(caught, comm.rank)
+        error.__dict__["_rank"] = comm.rank
         code = _exit_code(error)
         if getattr(error, "_agreed", False) or _wait(_ALL_FAIL_S, error_comm.Ibarrier().Test):
             if comm.rank == 0:
@@ -89,7 +91,15 @@ def show_error(error: BaseException) -> None:
     elif isinstance(error, RankError):  # its message is the traceback
         tell(str(error))
     else:
-        tell("".join(traceback.format_exception(error)).rstrip())
+        tell(_place_of(error) + "".join(traceback.format_exception(error)).rstrip())
+
+
+def _place_of(error: BaseException) -> str:
+    """Return rank and phase of a defect, to stand before its traceback; empty without ranks."""
+    rank, phase = error.__dict__.get("_rank"), phase_of(error)
+    if rank is None:
+        return ""
+    return f"on rank {rank}{f' in phase {phase!r}' if phase else ''}: "
 
 
 def _print_error(error: BaseException, show: Callable[[BaseException], None] | None) -> None:

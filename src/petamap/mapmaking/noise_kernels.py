@@ -206,6 +206,8 @@ class _KernelRows:
         white = self._n_lag == 0
         found = white_lags(model, rate, where) if white else inverse_lags(model, rate, n_lag, where)
         lags[: len(found)] = found
+        if not np.isfinite(lags).all():
+            raise DataError("the inverse noise is not finite", where=where, mend="check the noise model")
         if not 1e-100 < lags[0] < 1e100:
             raise DataError(
                 f"the noise of a sample is {lags[0] ** -0.5:.3g}", where=where, mend="check its unit"
