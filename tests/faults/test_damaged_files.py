@@ -13,6 +13,7 @@ from cases import cases
 from montecarlo_runs import TINY
 
 import petamap
+from petacomm.mpi import SerialCommunicator
 from petamap.cli.main import main
 from petamap.data.config import open_sources, parse_config
 from petamap.data.formats.amplitudes import read_amplitudes
@@ -20,6 +21,7 @@ from petamap.data.formats.toast_write import write_toast
 from petamap.data.formats.volume_write import write_volume
 from petamap.data.product_file import read_product
 from petamap.data.run_summary import Summary
+from petamap.mapmaking.checkpoint_file import KeyedRows, read_head, read_rows, write_rows
 from petamap.montecarlo.reader import read_results
 from petamap.montecarlo.run import run_montecarlo
 from petamap.sky.covariance_file import PixelCovariance, read_pixel_covariance, write_pixel_covariance
@@ -45,6 +47,7 @@ net = "60 uK s^0.5"
 kind = "polynomials"
 order = 1
 """
+KEYS = {"pixels": np.arange(5, 900, 3), "gaps": np.arange(7)}  # of a checkpoint
 _HEADERS = 40_000  # bytes of a large file in which every second flip is: its headers
 
 
@@ -61,6 +64,8 @@ def made(tmp_path_factory):
     write_pixel_covariance(folder / "covariance" / "c.fits", covariance)
     theory = petamap.Spectra(np.random.default_rng(1).random((2, 300)), ("TT", "EE"), "K_CMB^2")
     write_spectrum_file(folder / "theory" / "theory.fits", theory)
+    kinds = {kind: KeyedRows(keys, [np.sin(keys)[:, None]] * 3) for kind, keys in KEYS.items()}
+    write_rows(folder / "run.checkpoint" / "map.checkpoint", SerialCommunicator(), {"note": "x"}, kinds)
     config = parse_config(TINY, overrides=["montecarlo.realizations=4", "source.0.duration=3 h"])
     run_montecarlo(config, out=folder / "mc")
     petamap.run(parse_config(TINY), out=folder / "tiny")
@@ -101,6 +106,12 @@ def matrix(path: Path) -> Any:
     return found.indptr.tobytes(), found.indices.tobytes(), found.data.tobytes(), found.shape
 
 
+def checkpoint(path: Path) -> Any:
+    head = read_head(path, "begin anew")
+    rows = read_rows(path, SerialCommunicator(), head, KEYS, "begin anew")
+    return head, {kind: found.tobytes() for kind, found in rows.items()}
+
+
 # name -> the file, and what reads it
 FORMATS: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "map": ("run/scan_map.fits", product_of("map")),
@@ -112,6 +123,7 @@ FORMATS: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "summary": ("run/summary.json", lambda path: Summary.read(path.parent)),
     "theory": ("theory/theory.fits", lambda path: pickled(read_spectrum_file(path))),
     "bandpowers": ("spectra/cl.fits", lambda path: pickled(read_bandpowers(path))),
+    "checkpoint": ("run.checkpoint/map.checkpoint", checkpoint),
     "Monte Carlo": ("mc/tiny_mc.h5", lambda path: pickled(read_results(path))),
     "volume": ("volume/scan.h5", read_volume("volume")),
     "TOAST volume": ("toast/ground.h5", read_volume("toast")),

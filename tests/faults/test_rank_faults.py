@@ -28,6 +28,8 @@ threads = 1
 filtered = true
 modes_taken = true
 pixel_covariance = true
+[glitches]
+find = "glitches"
 [spectra]
 width = 3
 [[source]]
@@ -45,7 +47,9 @@ order = 1
 PHASES = (
     "sources", "distribution", "noise kernels", "pointing", "reduction plan", "weights", "preconditioner",
     "data", "iterations", "products", "filter and bin", "modes taken", "pixel covariance",
+    "glitches", "spectra",
 )  # fmt: skip
+MONTE_CARLO = ("montecarlo.realizations=2", "montecarlo.parts=noise")
 FAULTS = [(kind, phase) for phase in PHASES for kind in KINDS] + [("nan", phase) for phase in NUMBERS]
 QUICK = [("exit", "noise kernels"), ("exception", "data"), ("nan", "iterations")]
 PROGRAM = Path(__file__).parents[1] / "support" / "rank_faults.py"
@@ -60,7 +64,8 @@ def test_one_rank_fails(kind, phase, tmp_path, ended_after):
     (tmp_path / "faulty.toml").write_text(TEXT)
     rank, told = FAULTS.index((kind, phase)) % 3, tmp_path / "fails"
     environ = {"RANK_FAULT": f"{kind},{rank},{phase},{told}", "OMP_NUM_THREADS": "1"}
-    words = [sys.executable, PROGRAM, "run", tmp_path / "faulty.toml", "--out", tmp_path / "out"]
+    command = ["mc", *MONTE_CARLO] if phase == "spectra" else ["run"]
+    words = [sys.executable, PROGRAM, *command, tmp_path / "faulty.toml", "--out", tmp_path / "out"]
     ended = run_command([MPIEXEC, "-n", "3", *words], 60, env=os.environ | environ)
     seconds = time.time() - float(told.read_text())
     said = ended.stderr

@@ -42,13 +42,13 @@ def finished(path):
         return int(np.count_nonzero(file["status"][...]))
 
 
-@pytest.mark.parametrize("n_kills", cases(6, long=(20,)))
-def test_same_bytes_after_kills(n_kills, tmp_path, forks):
+@pytest.mark.parametrize(("n_kills", "seed"), cases((6, 5), long=[(20, seed) for seed in range(10)]))
+def test_same_bytes_after_kills(n_kills, seed, tmp_path, forks):
     (tmp_path / "tiny.toml").write_text(TINY)
     words = ["mc", str(tmp_path / "tiny.toml"), *SETTINGS]
     assert main([*words, "--out", str(tmp_path / "whole")]) == 0
     whole = arrays(tmp_path / "whole")
-    path, chance, counts = tmp_path / "killed" / "tiny_mc.h5", random.Random(5), []
+    path, chance, counts = tmp_path / "killed" / "tiny_mc.h5", random.Random(seed), []
     for kill in range(n_kills):
         process = forks.Process(target=main, args=([*words, "--batch", "1", "--out", str(path.parent)],))
         process.start()

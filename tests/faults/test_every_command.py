@@ -1,0 +1,144 @@
+"""Every command on a full disk, and with signals at random moments."""
+
+import errno
+import os
+import random
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from cases import cases
+from commands import kill, run_command
+from every_command import COMMANDS, prepare
+from mpi import MPIEXEC
+
+from petacomm.base import files
+from petacomm.cli.main import main as petacomm
+from petamap.cli.main import main as petamap
+
+MAINS = {"petamap": petamap, "petacomm": petacomm}
+FULL = 5  # exit code
+# SIGTERM stops run, mc and sweep with what to go on from
+ENDS = {signal.SIGINT: (130,), signal.SIGTERM: (143, 75)}
+ON_RANKS = ("run", "sweep", "coadd --joint", "mc", "datatypes")
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    made = tmp_path_factory.mktemp("commands") / "files"
+    prepare(made)
+    return made
+
+
+@pytest.fixture
+def folder(prepared, tmp_path, monkeypatch):
+    shutil.copytree(prepared, tmp_path / "files")
+    monkeypatch.chdir(tmp_path / "files")
+    return tmp_path / "files"
+
+
+def content(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def call(name):
+    """Run a command within this process, and return its exit code."""
+    prog, *words = shlex.split(COMMANDS[name])
+    try:
+        return MAINS[prog](words)
+    except SystemExit as ended:
+        return ended.code
+
+
+WRITERS = [name for name, words in COMMANDS.items() if "out" in words or name == "report"]
+
+
+@pytest.mark.parametrize("name", cases(*WRITERS[5:], long=WRITERS[:5]))
+def test_a_full_disk_at_each_write(name, folder, monkeypatch, capsys, outcomes):
+    """All files are synced before they get their names: each time another one cannot be."""
+    before, sync, n = content(folder), files._sync, 0
+    while True:
+        n, calls = n + 1, 0
+
+        def synced(path):
+            nonlocal calls
+            calls += 1
+            if calls >= n:  # noqa: B023
+                raise OSError(errno.ENOSPC, "No space left on device", str(path))
+            sync(path)
+
+        monkeypatch.setattr(files, "_sync", synced)
+        code = call(name)
+        monkeypatch.setattr(files, "_sync", sync)
+        said = capsys.readouterr().err
+        if code == 0:
+            break
+        assert n < 200 and calls, said  # else it ended for another reason
+        outcomes.ended(f"{name}: write {n} fails", code == FULL and said.count(": error: ") == 1, said)
+        found = content(folder)
+        assert {path: found.get(path) for path in before if not path.startswith("copy")} == {
+            path: old for path, old in before.items() if not path.startswith("copy")
+        }
+        for path in set(found) - set(before):
+            assert not Path(path).name.startswith("."), path
+        for path in folder.glob("out*"):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    assert n > 1 and not outcomes.bad
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_full_device_in_place_of_the_screen(name, folder, outcomes):
+    if not Path("/dev/full").exists():
+        pytest.skip("no /dev/full")
+    prog, *words = shlex.split(COMMANDS[name])
+    with open("/dev/full", "w") as full:
+        words = [sys.executable, "-m", f"{prog}.cli.main", *words]
+        ended = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    fine = ended.returncode in (0, 1, FULL) and "Traceback" not in ended.stderr
+    outcomes.ended(name, fine, ended.stderr)
+    assert not outcomes.bad
+
+
+def seconds_of(words):
+    begin = time.monotonic()
+    run_command(words, 120)
+    return time.monotonic() - begin
+
+
+@pytest.mark.parametrize(("n_ranks", "n_tries"), cases((1, 1), long=((1, 10), (3, 10))))
+@pytest.mark.parametrize("name", COMMANDS)
+def test_signals_at_random_moments(name, n_ranks, n_tries, folder, outcomes):
+    if n_ranks > 1 and name not in ON_RANKS:
+        pytest.skip("on one rank alone")
+    prog, *words = shlex.split(COMMANDS[name])
+    launcher = [str(MPIEXEC), "-n", str(n_ranks)] if n_ranks > 1 else []
+    words = [*launcher, sys.executable, "-m", f"{prog}.cli.main", *words]
+    chance, whole = random.Random(name), seconds_of(words)
+    expected = {path: data for path, data in content(folder).items() if path.endswith((".fits", ".h5"))}
+    for _ in range(n_tries):
+        for path in folder.glob("out*"):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        number = chance.choice(list(ENDS))
+        process = subprocess.Popen(
+            words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True,
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+        )  # fmt: skip
+        try:
+            moment = chance.uniform(0.05, whole)
+            time.sleep(moment)
+            process.send_signal(number)
+            said = process.communicate(timeout=20)[1]
+        except subprocess.TimeoutExpired:
+            kill(process)
+            pytest.fail(f"{name}: does not end after {number.name} at {moment:.2f} s")
+        fine = process.returncode in (0, *ENDS[number], -number) and "Traceback" not in said
+        outcomes.ended(f"{name}: {number.name} at {moment:.2f} s", fine, f"{process.returncode} {said}")
+    again = run_command([*words, *(["--resume"] if name in ("run", "mc", "sweep") else [])], 120)
+    assert again.returncode in (0, 1), again.stderr
+    assert {path: (folder / path).read_bytes() for path in expected} == expected
+    assert not outcomes.bad

@@ -1,0 +1,71 @@
+"""Fuzz the parsers of files, led by the lines of petamap and petacomm that inputs reach (atheris, libFuzzer).
+
+python tests/support/fuzz_parsers.py MINUTES [NAME...]
+
+Each parser is fuzzed for so many minutes, and a line says how many inputs it was given. What is no typed
+error, takes 10 s or 2 GB is a finding: it is told, its input kept in fuzz/, and the exit code is 1.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+SECONDS, MEGABYTES = 10, 2048  # of an input
+
+
+def fuzz(name: str, seconds: int, corpus: Path) -> None:
+    """Fuzz a parser in this process, which ends."""
+    import atheris
+
+    with atheris.instrument_imports(include=["petamap", "petacomm"]):
+        from parsers import READERS
+
+        from petacomm.base.errors import UserError
+    path = corpus.parent / name
+
+    def attempt(content: bytes) -> None:
+        path.write_bytes(content)
+        try:
+            READERS[name](path)
+        except UserError as error:
+            if name not in str(error):
+                raise
+
+    limits = [f"-max_total_time={seconds}", f"-timeout={SECONDS}", f"-rss_limit_mb={MEGABYTES}"]
+    found = Path("fuzz") / name
+    found.mkdir(parents=True, exist_ok=True)
+    atheris.Setup([sys.argv[0], str(corpus), f"-artifact_prefix={found}/", *limits], attempt)
+    atheris.Fuzz()
+
+
+def main(minutes: float, names: list[str]) -> int:
+    """Fuzz parsers one by one, and return the exit code."""
+    from parsers import seeds
+
+    failed = 0
+    for name, seed in seeds().items():
+        if names and name not in names:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            corpus = Path(folder) / "corpus"
+            corpus.mkdir()
+            (corpus / "seed").write_bytes(seed)
+            words = [sys.executable, __file__, "--one", name, str(round(60 * minutes)), str(corpus)]
+            ended = subprocess.run(words, capture_output=True, text=True, errors="replace")
+        counts = re.findall(r"^#(\d+)", ended.stderr, re.MULTILINE)
+        done = f"{name:<20}{counts[-1] if counts else 0:>12} inputs"
+        print(f"{done}   no finding" if ended.returncode == 0 else f"{done}   A FINDING", flush=True)
+        if ended.returncode != 0:
+            print(ended.stdout[-3000:], ended.stderr[-3000:])
+            failed += 1
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--one":
+        fuzz(sys.argv[2], int(sys.argv[3]), Path(sys.argv[4]))
+    sys.exit(main(float(sys.argv[1]), sys.argv[2:]))
