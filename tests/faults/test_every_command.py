@@ -55,10 +55,11 @@ def call(name):
         return ended.code
 
 
+QUICK = "convert", "net draw", "report"
 WRITERS = [name for name, words in COMMANDS.items() if "out" in words or name == "report"]
 
 
-@pytest.mark.parametrize("name", cases(*WRITERS[5:], long=WRITERS[:5]))
+@pytest.mark.parametrize("name", cases(*QUICK, long=[name for name in WRITERS if name not in QUICK]))
 def test_a_full_disk_at_each_write(name, folder, monkeypatch, capsys, outcomes):
     """All files are synced before they get their names: each time another one cannot be."""
     before, sync, n = content(folder), files._sync, 0
@@ -91,7 +92,9 @@ def test_a_full_disk_at_each_write(name, folder, monkeypatch, capsys, outcomes):
     assert n > 1 and not outcomes.bad
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize(
+    "name", cases("net predict", long=[name for name in COMMANDS if name != "net predict"])
+)
 def test_a_full_device_in_place_of_the_screen(name, folder, outcomes):
     if not Path("/dev/full").exists():
         pytest.skip("no /dev/full")
@@ -110,11 +113,11 @@ def seconds_of(words):
     return time.monotonic() - begin
 
 
-@pytest.mark.parametrize(("n_ranks", "n_tries"), cases((1, 1), long=((1, 10), (3, 10))))
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize(
+    ("name", "n_ranks", "n_tries"),
+    cases(("mc", 1, 1), long=[*((name, 1, 10) for name in COMMANDS), *((name, 3, 10) for name in ON_RANKS)]),
+)
 def test_signals_at_random_moments(name, n_ranks, n_tries, folder, outcomes):
-    if n_ranks > 1 and name not in ON_RANKS:
-        pytest.skip("on one rank alone")
     prog, *words = shlex.split(COMMANDS[name])
     launcher = [str(MPIEXEC), "-n", str(n_ranks)] if n_ranks > 1 else []
     words = [*launcher, sys.executable, "-m", f"{prog}.cli.main", *words]

@@ -66,7 +66,9 @@ def prepare(folder: Path) -> None:
     (folder / "job.toml").write_text(JOB)
     (folder / "halo.csv").write_text(HALO)
     (folder / "table.toml").write_text(TABLE)
-    (folder / "day.csv").write_text("time,ra,dec,psi,I\n" + "".join(f"{i},{i},{i},{i},{i}\n" for i in range(50)))
+    (folder / "day.csv").write_text(
+        "time,ra,dec,psi,I\n" + "".join(f"{i},{i},{i},{i},{i}\n" for i in range(50))
+    )
     for name, day in (("one", 1), ("two", 2)):
         settings = [SHORT, f"source.0.name={name}", f"source.0.start=2026-01-0{day}"]
         words = [str(folder / "tiny.toml"), *settings, "--out", str(folder / name), "--quiet"]

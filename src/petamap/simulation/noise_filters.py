@@ -18,6 +18,7 @@ from functools import cache
 
 import numpy as np
 
+from petacomm.base.errors import ConfigError
 from petacomm.base.typing import FloatArray
 from petamap.noise.model import InverseLags, NoiseModel, OneOverF, TabulatedPsd
 from petamap.noise.psd import is_white, noise_psd
@@ -29,6 +30,7 @@ _HANDOVER = (1 / 64, 0.09)  # cycles per sample: crossover from a level to the l
 _FLAT_ABOVE = 1 / 8  # cycles per sample: at the lowest level, the spectrum is flat below a higher frequency
 _SHORTEST, _LONGEST = 32, 512  # taps of half a filter
 _TOLERANCE = 0.01
+_LOWEST = float(_FACTOR) ** -60  # cycles per sample: the kernel takes 64 levels
 _GRID = 16  # frequencies per tap of half a filter
 
 Spectrum = Callable[[FloatArray], FloatArray]
@@ -70,6 +72,11 @@ def design_cascade(model: NoiseModel, sample_rate: float, duration: float) -> Fi
         Hz.
     duration : float
         Seconds. The PSD of a model without fmin is taken as flat below 1 / (4 duration).
+
+    Raises
+    ------
+    ConfigError
+        If the PSD rises down to frequencies of which no filters can be made.
     """
     if isinstance(model, InverseLags):
         model = _table(model, sample_rate)
@@ -81,6 +88,11 @@ def design_cascade(model: NoiseModel, sample_rate: float, duration: float) -> Fi
     def wanted(frequencies: FloatArray) -> FloatArray:
         return noise_psd(model, np.maximum(np.abs(frequencies), 0 if _flat_below(model) else flat_below))
 
+    if flat_below < sample_rate * _LOWEST or not np.isfinite(wanted(np.array([flat_below]))[0]):
+        raise ConfigError(
+            f"noise that is flat below {flat_below:.3g} Hz alone is too slow, or too strong, to be drawn",
+            mend="choose a higher fmin: what is slower than the observation is an offset",
+        )
     probe = np.geomspace(flat_below / 4, sample_rate / 2, 400)
     half = _SHORTEST
     while True:

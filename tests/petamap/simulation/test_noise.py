@@ -268,3 +268,10 @@ def test_coefficients_of_the_common_mode():
         CommonModeSource(CommonModeOptions(net=1.0, coefficients=(1, 2, 3)), CONTEXT).extend([observation()])
     with pytest.raises(ConfigError, match="no noise model"):
         CommonModeSource(CommonModeOptions(), CONTEXT)
+
+
+@pytest.mark.parametrize(("fmin", "alpha"), [(1e-300, -1.0), (1e-300, -2.0), (1e-35, -10.0)])
+def test_noise_that_rises_for_ever_is_refused_at_once(fmin, alpha):
+    model = OneOverF(net=1e-4, fknee=0.05, fmin=fmin, alpha=alpha)
+    with pytest.raises(ConfigError, match="is too slow, or too strong, to be drawn"):
+        design_cascade(model, 1.0, 1000.0)
