@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 
 EXAMPLES := spire planck-lfi ground atacama
 
-.PHONY: demo test test-long faults test-arch test-openmpi test-interop test-tutorials test-wheel wheel sdist lint format stubs docs \
+.PHONY: demo test test-long faults fuzz test-arch test-openmpi test-interop test-tutorials test-wheel wheel sdist lint format stubs docs \
 	docs-site build benchmark benchmark-datatypes benchmark-reduction clean
 
 $(STAMP): pyproject.toml CMakeLists.txt $(shell find cpp bindings -type f)
@@ -67,8 +67,22 @@ test-long: $(STAMP)
 
 # The whole campaign of faults, with a table of what came of them.
 faults: $(STAMP)
-	$(BIN)/python -m pytest -m "long or not long" tests/faults tests/petamap/montecarlo/test_store.py \
-		tests/petamap/montecarlo/test_resume.py tests/petamap/cli/test_resume.py tests/petacomm/mpi/test_errors.py
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal -m "long or not long" \
+		tests/faults tests/petamap/montecarlo/test_store.py tests/petamap/montecarlo/test_resume.py tests/petamap/cli/test_resume.py tests/petacomm/mpi/test_errors.py
+
+# Parsers of files, fuzzed for so many minutes each: make fuzz MINUTES=60
+FUZZ := .venv-fuzz
+MINUTES ?= 60
+
+$(FUZZ)/.installed: $(STAMP)
+	@test -x $(FUZZ)/bin/python || $(BIN)/python -m venv $(FUZZ)
+	@$(FUZZ)/bin/python -m pip install --quiet --disable-pip-version-check atheris
+	@$(BIN)/python -c "import site; print('import site; site.addsitedir(%r)' % site.getsitepackages()[0])" \
+		>$$(echo $(FUZZ)/lib/python3*/site-packages)/petamap.pth
+	@touch $@
+
+fuzz: $(FUZZ)/.installed
+	$(FUZZ)/bin/python tests/support/fuzz_parsers.py $(MINUTES)
 
 # Bits of the kernels in the tests of their rooms, and of the examples' maps, under each instruction set that the
 # processor has. With CXX=clang++-14, say, a second build by that compiler is compared too (in place, as Hypothesis
@@ -181,4 +195,4 @@ benchmark-reduction: $(PETSC)/.installed
 	$(PETSC)/bin/python benchmarks/reduction.py
 
 clean:
-	rm -rf dist site $(VENV) $(SITE) $(WHEEL) $(RELEASE) $(OPENMPI) $(INTEROP) $(FFT) $(PETSC) $(OTHER) build
+	rm -rf dist site $(VENV) $(SITE) $(WHEEL) $(RELEASE) $(OPENMPI) $(INTEROP) $(FFT) $(PETSC) $(FUZZ) $(OTHER) build

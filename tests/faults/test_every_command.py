@@ -115,7 +115,7 @@ def seconds_of(words):
 
 @pytest.mark.parametrize(
     ("name", "n_ranks", "n_tries"),
-    cases(("mc", 1, 1), long=[*((name, 1, 10) for name in COMMANDS), *((name, 3, 10) for name in ON_RANKS)]),
+    cases(("mc", 1, 1), long=[*((name, 1, 5) for name in COMMANDS), *((name, 3, 5) for name in ON_RANKS)]),
 )
 def test_signals_at_random_moments(name, n_ranks, n_tries, folder, outcomes):
     prog, *words = shlex.split(COMMANDS[name])
