@@ -68,7 +68,8 @@ test-long: $(STAMP)
 # The whole campaign of faults, with a table of what came of them.
 faults: $(STAMP)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal -m "long or not long" \
-		tests/faults tests/petamap/montecarlo/test_store.py tests/petamap/montecarlo/test_resume.py tests/petamap/cli/test_resume.py tests/petacomm/mpi/test_errors.py
+		tests/faults tests/petamap/montecarlo/test_store.py tests/petamap/montecarlo/test_resume.py \
+		tests/petamap/cli/test_resume.py tests/petacomm/mpi/test_errors.py
 
 # Parsers of files, fuzzed for so many minutes each: make fuzz MINUTES=60
 FUZZ := .venv-fuzz
