@@ -43,7 +43,7 @@ COMMANDS = {
     "check": f"petamap check tiny.toml {SHORT!r}",
     "check --hash": "petamap check table.toml --hash out",
     "convert": "petamap convert tiny.toml out.xml",
-    "plan": "petamap plan tiny.toml --ranks 64 --machine hopper",
+    "plan": "petamap plan tiny.toml --ranks 8 --machine hopper",
     "slurm": "petamap slurm tiny.toml --machine hopper",
     "report": "petamap report copy",
     "spectra": "petamap spectra one --out out.fits",
