@@ -6,12 +6,10 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from petacomm.base.errors import ConfigError, DataError
 from petacomm.base.units import as_number
 from petamap.arrays.array_pointing import PointingArrays
-from petamap.arrays.sample_arrays import SampleArrays, sample_arrays
+from petamap.arrays.sample_arrays import SampleArrays, host_array, sample_arrays
 from petamap.data.observation import DetectorNoise, Observation
 from petamap.data.recorded_azimuth import RecordedAzimuth
 from petamap.data.template import Template
@@ -166,7 +164,7 @@ def _noise(samples: SampleArrays, noise: NoiseModel | Sequence[NoiseModel] | Non
 def _azimuth(samples: SampleArrays, azimuth: Any) -> RecordedAzimuth | None:
     if azimuth is None:
         return None
-    track = np.asarray(azimuth)
+    track = host_array(azimuth, "azimuth")
     if track.shape != samples.shape[1:]:
         raise DataError(f"has the shape {track.shape} for {samples.shape[1]} samples", where="azimuth")
     return RecordedAzimuth(lambda start, stop: track[start:stop], lambda sample: f"azimuth, sample {sample}")

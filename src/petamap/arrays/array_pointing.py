@@ -11,7 +11,7 @@ import numpy as np
 from petacomm.base.errors import ConfigError, DataError
 from petacomm.base.typing import AnyArray, FloatArray, UInt32Array
 from petamap.arrays.rigid_plane import rigid_pointing
-from petamap.arrays.sample_arrays import SampleArrays
+from petamap.arrays.sample_arrays import SampleArrays, host_array
 from petamap.pointing.angles import fractions_of_turns
 from petamap.pointing.protocol import Pointing
 from petamap.pointing.recorded import Reader, RecordedPixels
@@ -87,14 +87,14 @@ class PointingArrays:
         return self._sampled(samples, attitudes)
 
     def _pointing(self, samples: SampleArrays) -> Pointing:
-        if not isinstance(self.pointing, np.ndarray):
-            if not hasattr(self.pointing, "expand"):
-                raise ConfigError(f"pointing is a {type(self.pointing).__name__}", mend="give quaternions")
+        if hasattr(self.pointing, "expand"):
             given: Pointing = self.pointing
             return given
+        if not (hasattr(self.pointing, "shape") or hasattr(self.pointing, "__dlpack__")):
+            raise ConfigError(f"pointing is a {type(self.pointing).__name__}", mend="give quaternions")
         if self.psi is not None:
             raise ConfigError("quaternions have polarization angles", mend="leave psi away")
-        quaternions, shape = self.pointing, (*samples.shape, 4)
+        quaternions, shape = host_array(self.pointing, "pointing"), (*samples.shape, 4)
         if quaternions.shape != shape:
             raise DataError(
                 f"has the shape {quaternions.shape} where quaternions {shape} belong", where="pointing",
@@ -170,7 +170,7 @@ class _Weights:
     """Weights (n_det, n_samp, 1 or 3) of I, or I, Q, U: gain (1, e cos phi, e sin phi)."""
 
     def __init__(self, samples: SampleArrays, weights: Any) -> None:
-        array = np.asarray(weights)
+        array = host_array(weights, "weights")
         if array.shape not in [(*samples.shape, n) for n in (1, 3)] or array.dtype.kind != "f":
             raise DataError(
                 f"is an array {array.shape} of {array.dtype}", where="weights",

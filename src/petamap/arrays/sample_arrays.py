@@ -14,6 +14,25 @@ from petacomm.base.typing import AnyArray, FloatArray, UInt8Array
 _FLAG = "flag such samples: flags=~numpy.isfinite({0})"
 
 
+def host_array(values: Any, where: str) -> AnyArray:
+    """Return what a user gives as an array of NumPy; those of JAX, torch or CuPy through DLPack, not copied.
+
+    Raises
+    ------
+    DataError
+        If the array is in the memory of an accelerator, or of a type that NumPy lacks.
+    """
+    if isinstance(values, np.ndarray) or not hasattr(values, "__dlpack__"):
+        return np.asarray(values)
+    try:
+        return np.asarray(np.from_dlpack(values))
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise DataError(
+            f"is an array of {type(values).__module__} that NumPy cannot see: {error}", where=where,
+            mend="bring it to the host: jax.device_get(array), tensor.detach().cpu(), cupy.asnumpy(array)",
+        ) from None  # fmt: skip
+
+
 @dataclass(frozen=True, eq=False)
 class SampleArrays:
     """Signal and flags of detectors, as arrays (implements `Signal` and `Flags`). Nothing is copied.
@@ -57,7 +76,7 @@ class SampleArrays:
         DataError
             If it has another shape, or is not of numbers of the kinds.
         """
-        array = np.asarray(values)
+        array = host_array(values, name)
         if array.dtype.kind not in kinds:
             raise DataError(f"is of type {array.dtype}, which does not belong here", where=name)
         try:
@@ -76,7 +95,7 @@ class SampleArrays:
         DataError
             If it has another shape, or one is not finite.
         """
-        array = np.asarray(default if values is None else values, np.float64)
+        array = np.asarray(default if values is None else host_array(values, name), np.float64)
         if array.shape not in ((), self.shape[:1]):
             raise DataError(f"has the shape {array.shape} for {self.shape[0]} detectors", where=name)
         bad = np.flatnonzero(~np.isfinite(np.atleast_1d(array)))
@@ -133,7 +152,7 @@ def sample_arrays(signal: Any, flags: Any, detectors: Sequence[str] | None, fact
     DataError
         If shapes or types do not fit.
     """
-    array = np.asarray(signal)
+    array = host_array(signal, "signal")
     if array.dtype.kind not in "fiu" or array.ndim not in (1, 2) or 0 in array.shape:
         raise DataError(
             f"is an array {array.shape} of {array.dtype}", where="signal",
