@@ -8,24 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from petacomm.base.errors import ConfigError
 from petacomm.base.files import atomic_write
 from petamap.sky.checked_fits import open_checked, with_checksums
-from petamap.sky.power_spectra import cl_to_dl_factor
 from petamap.spectra.bandpowers import Bandpowers
 from petamap.spectra.multipole_bins import Binning
-
-_SACC_TYPES = {
-    "TT": "cl_00", "TE": "cl_0e", "TB": "cl_0b", "ET": "cl_e0", "EE": "cl_ee", "EB": "cl_eb", "BT": "cl_b0",
-    "BE": "cl_be", "BB": "cl_bb",
-}  # fmt: skip
+from petamap.spectra.sacc_files import SACC_ENDINGS, read_sacc, write_sacc
 
 
 def write_bandpowers(path: str | os.PathLike[str], bandpowers: Bandpowers) -> None:
     """Write bandpowers, whole or not at all: ``.fits`` with covariance and windows, ``.sacc``, else text.
 
     FITS loses nothing. Text has values and errors alone, in uK^2 where they are in K_CMB^2. sacc (an optional
-    package) has C_l, one window a spectrum, and covariance.
+    package) has C_l, covariance, and the window of each spectrum in itself alone.
 
     Parameters
     ----------
@@ -52,8 +46,8 @@ def write_bandpowers(path: str | os.PathLike[str], bandpowers: Bandpowers) -> No
     """
     name = os.fspath(path)
     write = _write_text
-    if name.endswith((".sacc", ".sacc.fits")):
-        write = _write_sacc
+    if name.endswith(SACC_ENDINGS):
+        write = write_sacc
     elif name.endswith((".fits", ".fits.gz")):
         write = _write_fits
     with atomic_write(path) as temporary:
@@ -61,7 +55,7 @@ def write_bandpowers(path: str | os.PathLike[str], bandpowers: Bandpowers) -> No
 
 
 def read_bandpowers(path: str | os.PathLike[str]) -> Bandpowers:
-    """Read bandpowers from a ``.fits`` file of `write_bandpowers`.
+    """Read bandpowers from a ``.fits`` file of `write_bandpowers`, or from a ``.sacc`` file of anybody's.
 
     Parameters
     ----------
@@ -75,6 +69,8 @@ def read_bandpowers(path: str | os.PathLike[str]) -> Bandpowers:
     ------
     DataError
         If the file is missing, damaged, or holds no bandpowers.
+    ConfigError
+        If it is one of sacc, which is not installed.
 
     Examples
     --------
@@ -86,6 +82,8 @@ def read_bandpowers(path: str | os.PathLike[str]) -> Bandpowers:
     >>> petamap.read_bandpowers("spectra.fits")["TT"]
     array([1.e-10, 2.e-10])
     """
+    if os.fspath(path).endswith(SACC_ENDINGS):
+        return read_sacc(Path(path))
     with open_checked(path, "file of bandpowers") as units:
         table = units["BANDPOWERS"]
         names = tuple(str(table.header["SPECTRA"]).split())
@@ -135,39 +133,3 @@ def _write_text(path: Path, bandpowers: Bandpowers) -> None:
     power = "D_l" if bandpowers.binning.of_d else "C_l"
     header = f"{power} in {'uK^2' if kelvin else bandpowers.unit or 'unknown units'}\n{' '.join(words)}"
     np.savetxt(path, table.T, fmt=["%d", "%d"] + ["%.10e"] * (len(words) - 2), header=header)
-
-
-def _write_sacc(path: Path, bandpowers: Bandpowers) -> None:
-    sacc = _sacc(path)
-    out, binning, kelvin = sacc.Sacc(), bandpowers.binning, bandpowers.unit == "K_CMB^2"
-    l = np.arange(1 if bandpowers.windows is None else bandpowers.windows.shape[-1])  # noqa: E741
-    sides = ("first", "second") if {"ET", "BE"} & set(bandpowers.names) else ("map", "map")
-    for side in dict.fromkeys(sides):
-        for kind, spin in (("T", 0), ("P", 2)):
-            unit = "uK_CMB" if kelvin else bandpowers.unit
-            out.add_tracer("Map", f"{side}_{kind}", spin, l, np.ones(len(l)), map_unit=unit)
-    # sacc knows C_l alone
-    scale = 1 / cl_to_dl_factor(binning.middle) if binning.of_d else np.ones(binning.n)
-    factor = 1e12 if kelvin else 1.0
-    for i, name in enumerate(bandpowers.names):
-        window = None
-        if bandpowers.windows is not None:
-            window = sacc.BandpowerWindow(l, (bandpowers.windows[i, :, i] * scale[:, None]).T)
-        tracers = [f"{side}_{'TP'[letter != 'T']}" for side, letter in zip(sides, name, strict=True)]
-        values = bandpowers[name] * scale * factor
-        out.add_ell_cl(_SACC_TYPES[name], *tracers, binning.middle, values, window=window)
-    if bandpowers.covariance is not None:
-        both = np.tile(scale * factor, len(bandpowers.names))
-        matrix = bandpowers.covariance.reshape(len(both), -1)
-        out.add_covariance(matrix * np.multiply.outer(both, both))
-    out.save_fits(str(path), overwrite=True)
-
-
-def _sacc(path: Path) -> Any:
-    try:
-        import sacc
-    except ImportError:
-        raise ConfigError(
-            "sacc is not installed", where=str(path), mend="pip install 'petamap[sacc]', or write .fits"
-        ) from None
-    return sacc

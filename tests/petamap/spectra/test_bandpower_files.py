@@ -81,6 +81,43 @@ def test_sacc(tmp_path, cross):
         np.testing.assert_allclose(values, bandpowers["BE"] * scale * 1e12, rtol=1e-12)
 
 
+@pytest.mark.parametrize("cross, of_d, unit", [(False, True, "K_CMB^2"), (True, False, "(MJy/sr)^2")])
+def test_sacc_back_and_forth(tmp_path, cross, of_d, unit):
+    pytest.importorskip("sacc")
+    bandpowers = some(spectra_names("TEB", "TEB" if cross else None), of_d, unit)
+    write_bandpowers(tmp_path / "b.sacc", bandpowers)
+    again = read_bandpowers(tmp_path / "b.sacc")
+    assert set(again.names) == set(bandpowers.names) and again.unit == unit and again.binning.of_d == of_d
+    np.testing.assert_array_equal(again.binning.edges, bandpowers.binning.edges)
+    rows = [bandpowers.names.index(name) for name in again.names]
+    np.testing.assert_allclose(again.values, bandpowers.values[rows], rtol=1e-12)
+    np.testing.assert_allclose(again.covariance, bandpowers.covariance[rows][:, :, rows], rtol=1e-12)
+    for row, other in enumerate(rows):
+        np.testing.assert_allclose(
+            again.windows[row, :, row], bandpowers.windows[other, :, other], rtol=1e-12
+        )
+
+
+def test_sacc_of_others(tmp_path):
+    sacc = pytest.importorskip("sacc")
+    made, middle = sacc.Sacc(), np.array([6.5, 16.5, 29.0])  # bins 2 to 11, 12 to 21, 22 to 36
+    made.add_tracer("Map", "a", 2, np.arange(50), np.ones(50), map_unit="uK_CMB")
+    made.add_tracer("Map", "b", 2, np.arange(50), np.ones(50), map_unit="uK_CMB")
+    made.add_ell_cl("cl_ee", "a", "a", middle, np.array([1.0, 2.0, 3.0]))
+    made.save_fits(str(tmp_path / "a.sacc"))
+    found = read_bandpowers(tmp_path / "a.sacc")
+    assert found.names == ("EE",) and not found.binning.of_d and found.covariance is None
+    assert found.binning.ranges == [(2, 11), (12, 21), (22, 36)]
+    np.testing.assert_allclose(found["EE"], [1e-12, 2e-12, 3e-12])
+    made.add_ell_cl("cl_ee", "a", "b", middle, np.array([1.0, 2.0, 3.0]))
+    made.save_fits(str(tmp_path / "b.sacc"))
+    with pytest.raises(DataError, match=r"cl_ee of 2 pairs.*keep_selection"):
+        read_bandpowers(tmp_path / "b.sacc")
+    (tmp_path / "c.sacc").write_bytes(b"nothing")
+    with pytest.raises(DataError, match="no file of bandpowers"):
+        read_bandpowers(tmp_path / "c.sacc")
+
+
 def test_bad_files_and_full_disks(tmp_path):
     with pytest.raises(DataError, match="no such file"):
         read_bandpowers(tmp_path / "none.fits")
