@@ -7,6 +7,7 @@ nowhere, a public name has no page, or something would come from the network.
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import os
@@ -88,6 +89,30 @@ def reference_pages(package: str) -> list[dict[str, str]]:
     return [{"All names": f"reference/{package}/index.md"}, *entries]
 
 
+def interop_names() -> dict[str, str]:
+    """Return the public names of petamap.interop, and what they are, without an import of peers."""
+    found = {}
+    for path in sorted((ROOT / "src" / "petamap" / "interop").glob("[a-z]*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
+                first = (ast.get_docstring(node) or "").split("\n\n")[0].replace("\n", " ")
+                found[f"petamap.interop.{path.stem}.{node.name}"] = first
+    return found
+
+
+def interop_pages() -> list[dict[str, str]]:
+    """Write a page for each name of petamap.interop; return their entries of the navigation."""
+    lines = ["# Reference of petamap.interop\n", "| name | what it is |", "|---|---|"]
+    entries = []
+    for path, first in interop_names().items():
+        name = path.removeprefix("petamap.interop.")
+        written(f"reference/petamap.interop/{name}.md", f"# {name}\n\n::: {path}\n")
+        lines.append(f"| [`{name}`]({name}.md) | {first} |")
+        entries.append({name: f"reference/petamap.interop/{name}.md"})
+    written("reference/petamap.interop/index.md", "\n".join(lines) + "\n")
+    return [{"All names": "reference/petamap.interop/index.md"}, *entries]
+
+
 def guide_entries(heading: str) -> list[dict[str, str]]:
     """Return the numbered pages of a section of docs/index.md, in order."""
     text = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
@@ -130,6 +155,10 @@ def check_site() -> None:
             text = page.read_text(encoding="utf-8") if page.exists() else ""
             if f'id="{package}.{name}"' not in text or "doc-contents" not in text:
                 faults.append(f"{package}.{name} has no page")
+    for path in interop_names():
+        page = SITE / "reference" / "petamap.interop" / f"{path.removeprefix('petamap.interop.')}.html"
+        if not page.exists() or "doc-contents" not in page.read_text(encoding="utf-8"):
+            faults.append(f"{path} has no page")
     for page in SITE.rglob("*.html"):
         text = page.read_text(encoding="utf-8")
         loaded = re.findall(r'<(?:script|img|iframe)[^>]*\ssrc="(https?:[^"]*)', text)
@@ -146,6 +175,7 @@ def main() -> None:
     copied_pages()
     tutorials = executed_tutorials(PAGES / "tutorials")
     reference = {package: reference_pages(package) for package in PACKAGES}
+    reference["petamap.interop"] = interop_pages()
     shim = Path(__file__).with_name("iframe-worker.js")
     shutil.copyfile(shim, made_folder(PAGES / "assets") / shim.name)
     base = Path(__file__).with_name("mkdocs.yml")
