@@ -1,10 +1,13 @@
-"""litebird_sim: its observations in memory as petamap's, which `petamap.make_map` takes."""
+"""litebird_sim: its observations, in memory or in its HDF5 files, as those that `petamap.make_map` takes."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
+import litebird_sim
 import numpy as np
 
 from petacomm.base.errors import ConfigError, DataError
@@ -43,6 +46,47 @@ def litebird_sim_observations(observations: Any, tod: str = "tod") -> list[Obser
     return [_observation(one, number, tod) for number, one in enumerate(given)]
 
 
+def read_litebird_sim(
+    path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], tod: str = "tod"
+) -> list[Observation]:
+    """Read observations from HDF5 files of litebird_sim, with the pointing that it has written.
+
+    Parameters
+    ----------
+    path : path, or several of them
+        Files, or folders of which all files ``*.h5`` are read, in the order of their names.
+    tod : str
+        Dataset with the samples.
+
+    Raises
+    ------
+    DataError
+        If a file is missing or damaged, or has no such samples or no pointing.
+    """
+    given = [path] if isinstance(path, str | os.PathLike) else list(path)
+    files = [file for one in given for file in _files(Path(one))]
+    found = []
+    for file in files:
+        try:
+            one = litebird_sim.read_list_of_observations(
+                [file], tod_dtype=None, limit_mpi_rank=False, tod_fields=[tod]
+            )
+        except (OSError, KeyError, AssertionError, ValueError) as error:
+            raise DataError(f"is no file of litebird_sim with '{tod}': {error}", where=str(file)) from error
+        found += one
+    return litebird_sim_observations(found, tod)
+
+
+def _files(path: Path) -> list[Path]:
+    """Return a file, or those of a folder."""
+    if not path.is_dir():
+        return [path]
+    files = sorted(path.glob("*.h5"))
+    if not files:
+        raise DataError("has no files *.h5", where=str(path))
+    return files
+
+
 def _observation(one: Any, number: int, tod: str) -> Observation:
     where = f"observation {number} of litebird_sim"
     if one.comm is not None and one.comm.size > 1:
@@ -55,12 +99,16 @@ def _observation(one: Any, number: int, tod: str) -> Observation:
     factor, unit = to_kelvin(units.get(tod, "K_CMB"))
     names = [str(name) for name in getattr(one, "name", [f"d{k}" for k in range(one.n_detectors)])]
     samples = sample_arrays(getattr(one, tod), getattr(one, "local_flags", None), names, factor)
+    common = getattr(one, "global_flags", None)
+    flags = [] if samples.flags is None else [samples]
+    if common is not None:
+        flags.append(sample_arrays(getattr(one, tod), common, names, factor))
     start = one.start_time
     return Observation(
         name=f"observation-{number}", uid=number, n_samp=samples.shape[1], detectors=samples.detectors,
         sample_rate=float(one.sampling_rate_hz), intervals=((0, samples.shape[1]),),
         start_time=float(getattr(start, "unix", start)), pointing=_pointing(one, samples),
-        signals=(samples,), flags=() if samples.flags is None else (samples,),
+        signals=(samples,), flags=tuple(flags),
         noise=_noise(one, samples), unit=unit, frame="ecliptic",
     )  # fmt: skip
 

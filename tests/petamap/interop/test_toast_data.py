@@ -159,6 +159,18 @@ def test_hits_and_binned_map_are_those_that_toast_makes():
     np.testing.assert_allclose(values["ml_binmap"][:, solved], values["binned"][:, solved], atol=1e-6 * scale)
 
 
+def test_toast_has_the_same_signs():
+    data = made()
+    look = toast.ops.PointingDetectorSimple(shared_flag_mask=0)
+    toast.ops.StokesWeights(detector_pointing=look, mode="IQU", weights="weights").apply(data)
+    found, one = next(iter(MapMaker(name="ml").observations(data))), data.obs[0]
+    for row, name in enumerate(found.detectors):
+        _, angles = found.pointing.directions(row, 0, N_SAMP)
+        phi, efficiency = angles * (2 * np.pi / 2**32), found.pointing.efficiency(row)
+        expected = np.stack([np.ones(N_SAMP), efficiency * np.cos(phi), efficiency * np.sin(phi)], axis=1)
+        np.testing.assert_allclose(one.detdata["weights"][name], expected, atol=1e-8)
+
+
 def full(pixel_data):
     n, dist = pixel_data.distribution.n_pix_submap, pixel_data.distribution
     values = np.zeros((pixel_data.n_value, dist.n_pix))
