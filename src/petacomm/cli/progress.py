@@ -14,6 +14,8 @@ from petacomm.base.progress import Progress, SilentProgress
 
 SECONDS_BETWEEN_LINES = 5.0
 _WIDE = 80  # characters of a terminal that bars and all columns need
+_BESIDE, _BESIDE_BAR = 17, 24  # characters that spinner, percentage and times take, without and with a bar
+_NAME = 18  # of a phase, at least, beside a bar
 _MIN_FRACTION = 1e-3  # of a phase, for a meaningful rate
 _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
@@ -178,19 +180,20 @@ class BarProgress(SilentProgress):
         super().__init__()
         self._console = Console(file=stream)
         wide = self._console.width >= _WIDE
+        bar = min(max(self._console.width - 68, 12), 24)
+        beside = _BESIDE_BAR + bar if wide else _BESIDE
+        self._room = max(self._console.width - beside, 1)  # for name and note
         cut = Column(no_wrap=True, overflow="ellipsis")
-        name = "{task.description:<24}" if wide else "{task.description}"
+        self._least = _NAME if wide else 0
+        name = f"{{task.description:<{self._least}}}" if wide else "{task.description}"
         self._columns = (
             SpinnerColumn(finished_text="[green]✓"),
             TextColumn(name, markup=False, table_column=cut),
-            *([BarColumn(bar_width=24)] if wide else []),
+            *([BarColumn(bar_width=bar)] if wide else []),
             TextColumn("{task.percentage:>3.0f}%", table_column=Column(no_wrap=True)),
             TimeElapsedColumn(table_column=Column(no_wrap=True)),
             *([TimeRemainingColumn(compact=True)] if wide else []),
-            TextColumn(
-                "{task.fields[rate]} {task.fields[note]}", style="dim", markup=False,
-                table_column=cut.copy(),
-            ),
+            TextColumn("{task.fields[said]}", style="dim", markup=False, table_column=cut.copy()),
         )  # fmt: skip
         self._make = Progress
         self._progress: Progress | None = None
@@ -201,7 +204,7 @@ class BarProgress(SilentProgress):
         """Draw the bar of a phase."""
         self._unit, self._begun = unit, time.monotonic()
         self._progress = self._make(*self._columns, console=self._console)
-        self._progress.add_task(phase, total=total, rate="", note="")
+        self._progress.add_task(shortened(phase, self._room), total=total, rate="", note="", said="")
         self._progress.start()
 
     def advance(self, amount: float, note: str = "") -> None:
@@ -211,7 +214,8 @@ class BarProgress(SilentProgress):
         task = self._progress.tasks[0]
         seconds = max(time.monotonic() - self._begun, 1e-9)
         rate = f"{format_scaled((task.completed + amount) / seconds, self._unit)}/s"
-        self._progress.update(task.id, advance=amount, rate=rate, note=note)
+        said = self._said(rate, note)
+        self._progress.update(task.id, advance=amount, rate=rate, note=note, said=said)
 
     def end(self, note: str = "") -> None:
         """Complete the bar of the phase."""
@@ -219,9 +223,17 @@ class BarProgress(SilentProgress):
             return
         task = self._progress.tasks[0]
         total = task.total if task.total is not None else max(task.completed, 1)
-        self._progress.update(task.id, total=total, completed=total, note=note or task.fields["note"])
+        said = self._said(task.fields["rate"], note or task.fields["note"])
+        self._progress.update(task.id, total=total, completed=total, said=said)
         self._progress.stop()
         self._progress = None
+
+    def _said(self, rate: str, note: str) -> str:
+        """Return rate and note, or as much of the note as a narrow line has room for."""
+        assert self._progress is not None
+        room = self._room - max(len(self._progress.tasks[0].description), self._least) - 1
+        both = f"{rate} {note}"
+        return both if len(both) <= room else shortened(note or rate, room)
 
     def warn(self, text: str) -> None:
         """Print a warning above the bar, and keep it."""
@@ -235,6 +247,17 @@ class BarProgress(SilentProgress):
         if self._progress is not None:
             self._progress.stop()
             self._progress = None
+
+
+def shortened(text: str, room: int) -> str:
+    """Return the text, cut to `room` characters with an ellipsis.
+
+    >>> shortened("iterations", 6), shortened("data", 6), shortened("data", 0)
+    ('itera…', 'data', '')
+    """
+    if len(text) <= room:
+        return text
+    return text[: room - 1] + "…" if room > 1 else ""
 
 
 def format_scaled(value: float, unit: str = "") -> str:
