@@ -228,6 +228,8 @@ class _Job:
         self.stop.defer()  # there is a state to save now, and then files to be written
         solution = None if self.config.solver.binned_only else self._solve(system, unknowns)
         del unknowns
+        if columns is None and not self.splits.n_parts and not self.config.products.sky:
+            reading_system(system).projection.expand_anew()  # no pass is to come: maps take its room
         return_free_memory()
         with self.timers.phase("products"):
             comparisons = self._write_products(system, binned, solution)
