@@ -58,6 +58,7 @@ def test_the_binned_map_is_that_of_litebird_sim(hwp, frame):
     solved = np.isfinite(mine[0]) & (theirs[0] > -1e20) & (maps.rcond.values[0] > 0.02)
     assert solved.sum() > 100 and maps.sky.frame == frame
     np.testing.assert_allclose(mine[:, solved], theirs[:, solved], rtol=0, atol=1e-11)
+    np.testing.assert_allclose(mine[0, solved], theirs[0, solved], rtol=0, atol=1e-12)
 
 
 def test_litebird_sim_has_the_same_signs():

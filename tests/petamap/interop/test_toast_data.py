@@ -156,7 +156,7 @@ def test_hits_and_binned_map_are_those_that_toast_makes():
     solved = (values["ml_binmap"] != 0).all(axis=0) & (values["binned"] != 0).all(axis=0)
     assert solved.sum() > 100
     scale = np.abs(values["binned"][:, solved]).max()
-    np.testing.assert_allclose(values["ml_binmap"][:, solved], values["binned"][:, solved], atol=1e-6 * scale)
+    np.testing.assert_allclose(values["ml_binmap"][:, solved], values["binned"][:, solved], atol=1e-7 * scale)
 
 
 def test_toast_has_the_same_signs():
