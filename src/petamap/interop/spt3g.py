@@ -1,7 +1,8 @@
 """spt3g: scans of G3 frames as petamap's observations, which `petamap.make_map` takes.
 
 A boresight of spt3g turns X to the line of sight and Z to the north of the focal plane; offsets (x, y) of a
-detector are those of `spt3g.maps.offsets_to_quat`.
+detector are those of `spt3g.maps.offsets_to_quat`. so3g brings an older spt3g of its own: whoever needs both
+imports so3g first.
 """
 
 from __future__ import annotations
