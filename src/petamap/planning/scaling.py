@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from petacomm.base.errors import ConfigError
 from petacomm.reduction import AUTO
 from petacomm.topology import Machine
@@ -18,6 +16,7 @@ from petamap.data.config import RunConfig
 from petamap.data.run_summary import Summary
 from petamap.mapmaking.distribution import STREAMS, Distribution, possible_distributions
 from petamap.planning.plan import plan
+from petamap.planning.rank_samples import distribute_samples
 from petamap.planning.scanned_run import ScannedRun
 
 _ONCE, _DATA = ("sources", "products"), "data"  # phases of input and output: the same on any ranks; shared
@@ -189,10 +188,11 @@ def require_blocks(config: RunConfig, n_ranks: int) -> None:
 
 
 def largest_share(run: ScannedRun, distribution: Distribution, size: int) -> float:
-    """Return the part of all work on samples that the rank has which has most, of `size` ranks."""
-    costs = run.layout.costs()
-    most = max(float(costs[own].sum()) for own in run.layout.rank_blocks(distribution.groups, size))
-    return most / float(np.sum(costs))
+    """Return the part of all samples that the rank holds which holds most, of `size` ranks; with its halos."""
+    most, all_samples = (
+        int(distribute_samples(run.layout, distribution.groups, n).n_held.max()) for n in (size, 1)
+    )
+    return most / all_samples
 
 
 def scaling_jobs(cores: Sequence[int], threads: Sequence[int], reductions: Sequence[str]) -> list[ScalingJob]:
