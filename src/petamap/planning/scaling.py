@@ -188,7 +188,7 @@ def require_blocks(config: RunConfig, n_ranks: int) -> None:
 
 
 def largest_share(run: ScannedRun, distribution: Distribution, size: int) -> float:
-    """Return the part of all samples that the rank holds which holds most, of `size` ranks; with its halos."""
+    """Return the part of the samples, halos among them, that the rank with most holds, of `size` ranks."""
     most, all_samples = (
         int(distribute_samples(run.layout, distribution.groups, n).n_held.max()) for n in (size, 1)
     )
