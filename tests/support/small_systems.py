@@ -186,7 +186,7 @@ def as_matrix(operator, n_local, n_stokes, n_gaps):
 
 def n_gap_samples(system):
     """Return the number of output samples of this rank that are gaps."""
-    return sum(system.projection.gaps.by_stream().values())
+    return int(system.projection.gaps.by_segment()[:, 1].sum())
 
 
 def times(operator, vector, largest):

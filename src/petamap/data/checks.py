@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -159,7 +159,7 @@ def noise_model_warnings(observations: Sequence[Observation]) -> list[str]:
     ]
 
 
-def flag_warnings(observations: Sequence[Observation], n_good: Sequence[Sequence[int]]) -> list[str]:
+def flag_warnings(observations: Sequence[Observation], flagged: Mapping[int, Sequence[int]]) -> list[str]:
     """Return warnings about detectors of which all samples are flagged.
 
     Observations that lose the same detectors share a warning.
@@ -167,15 +167,14 @@ def flag_warnings(observations: Sequence[Observation], n_good: Sequence[Sequence
     Parameters
     ----------
     observations : sequence of Observation
-    n_good : sequence of sequence of int
-        Number of good samples by observation and detector.
+    flagged : mapping of int to sequence of int
+        Detectors without good samples, increasing, by the number of their observation.
     """
     places: dict[str, list[str]] = {}
-    for observation, counts in zip(observations, n_good, strict=True):
-        lost = [name for name, count in zip(observation.detectors, counts, strict=True) if not count]
-        if lost:
-            who = "every detector" if len(lost) == observation.n_det else f"detector {_first_of(lost)}"
-            places.setdefault(who, []).append(error_location(observation))
+    for number, detectors in flagged.items():
+        observation, lost = observations[number], [observations[number].detectors[one] for one in detectors]
+        who = "every detector" if len(lost) == observation.n_det else f"detector {_first_of(lost)}"
+        places.setdefault(who, []).append(error_location(observation))
     return [
         f"{_first_of(where)}: all samples of {who} are flagged; they add nothing to the map"
         for who, where in places.items()

@@ -144,6 +144,11 @@ class DemodulatedNoise:
     low_pass: LowPass
     _known: dict[Any, NoiseModel] = field(default_factory=dict, repr=False)
 
+    @property
+    def same_in_intervals(self) -> bool:
+        """Whether models are the same in all intervals."""
+        return bool(getattr(self.noise, "same_in_intervals", False))
+
     def noise_model(self, detector: int, interval: int) -> NoiseModel:
         """Return the noise model of a stream in an interval."""
         number, stream = divmod(detector, len(STREAMS))

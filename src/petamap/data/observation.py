@@ -84,7 +84,11 @@ class Flags(Protocol):
 
 
 class Noise(Protocol):
-    """Noise models of all detectors and stationary intervals of an observation."""
+    """Noise models of all detectors and stationary intervals of an observation.
+
+    Those that are the same in all intervals have an attribute `same_in_intervals`, which is True: what is
+    made of them is then made once.
+    """
 
     def noise_model(self, detector: int, interval: int) -> NoiseModel:
         """Return the noise model of a detector in an interval of the observation."""
@@ -102,6 +106,7 @@ class DetectorNoise:
     """Noise model of each detector, common to all intervals (implements `Noise`)."""
 
     models: tuple[NoiseModel, ...]
+    same_in_intervals = True
 
     def noise_model(self, detector: int, interval: int) -> NoiseModel:
         """Return the model of a detector."""
@@ -225,6 +230,11 @@ def noise_models(observation: Observation) -> Iterator[list[NoiseModel]]:
     for detector in range(observation.n_det):
         intervals = range(len(observation.intervals))
         yield [observation.noise.noise_model(detector, interval) for interval in intervals]
+
+
+def same_in_intervals(observation: Observation) -> bool:
+    """Return whether each detector has the same noise model in all intervals, as far as is known."""
+    return bool(getattr(observation.noise, "same_in_intervals", observation.noise is None))
 
 
 def noise_in_common(observation: Observation, interval: int) -> list[CommonNoise]:

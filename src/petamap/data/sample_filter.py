@@ -187,6 +187,11 @@ class FilteredNoise:
     sample_rate: float
     _known: dict[Any, NoiseModel] = field(default_factory=dict, repr=False)
 
+    @property
+    def same_in_intervals(self) -> bool:
+        """Whether models are the same in all intervals."""
+        return bool(getattr(self.noise, "same_in_intervals", False))
+
     def noise_model(self, detector: int, interval: int) -> NoiseModel:
         """Return the noise model of a detector in an interval."""
         model, chosen = self.noise.noise_model(detector, interval), self.filters[detector]

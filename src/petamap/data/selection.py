@@ -109,6 +109,11 @@ class ChosenDetectors:
         """Set `out`, uint8 (stop - start,), to 1 for bad samples of [start, stop)."""
         self.part.or_flags(self.numbers[detector], start, stop, out)
 
+    @property
+    def same_in_intervals(self) -> bool:
+        """Whether models are the same in all intervals."""
+        return bool(getattr(self.part, "same_in_intervals", False))
+
     def noise_model(self, detector: int, interval: int) -> NoiseModel:
         """Return the noise model of a detector in an interval."""
         model: NoiseModel = self.part.noise_model(self.numbers[detector], interval)

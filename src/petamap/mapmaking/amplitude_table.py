@@ -35,7 +35,7 @@ def gather_amplitudes(system: MapmakingSystem, solution: Solution) -> AmplitudeT
 def _named(system: MapmakingSystem, keys: Int64Array, values: FloatArray) -> AmplitudeTable:
     layout, amplitudes = system.layout, system.projection.amplitudes
     assert amplitudes is not None
-    streams = np.searchsorted(layout.sample_keys, keys - layout.sample_keys[-1], side="right") - 1
+    streams = layout.streams.holding(keys - layout.streams.n_keys)
     names: tuple[list[str], list[str], list[str]] = ([], [], [])
     intervals, numbers = np.zeros((2, len(keys)), np.int64)
     has_unit = np.ones(len(keys), np.bool_)

@@ -57,7 +57,7 @@ class Amplitudes:
         self, terms: StreamTerms, local: LocalBlocks, pixels: LocalPixels, comm: Communicator
     ) -> None:
         self.terms, self._local, self._comm, self._pixels = terms, local, comm, pixels
-        self.streams = np.unique([segment.stream for segment in local.segments]).astype(np.int64)
+        self.streams = np.unique(local.segments.stream)
         streams = self.streams.tolist()
         with agree_on_errors(comm):
             self._own = [terms.of(stream) for stream in streams]
@@ -119,7 +119,7 @@ class Amplitudes:
         """
         functions = 1 << max(self._n_present - 1, 0).bit_length()
         self.scale, self._first_row = 1.0 / functions, first_row
-        places = np.searchsorted(self.streams, [segment.stream for segment in self._local.segments])
+        places = np.searchsorted(self.streams, self._local.segments.stream)
         self.units[places] = units
         agree(self._comm, self._refused_units())
         norms = [process.norm * weight for _, _, process, weight in self._prior_parts(range(len(self._own)))]

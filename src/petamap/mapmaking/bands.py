@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from petacomm.base.typing import Int64Array
 from petacomm.mpi import Communicator, SerialCommunicator, agree_on_errors
 from petamap.data.config import RunConfig
 from petamap.data.observation import Observation, noise_in_common
+from petamap.mapmaking.interval_classes import interval_classes
 from petamap.mapmaking.joint_blocks import interval_amplitudes
 from petamap.mapmaking.noise_kernels import ModeLags, ModelOf, declared_model
-from petamap.mapmaking.time_layout import TimeStream, time_streams
+from petamap.mapmaking.stream_lags import StreamLags
+from petamap.mapmaking.stream_table import StreamTable
 from petamap.noise.band import Band, choose_band, describe_bands, measure_band, rounded_length
 from petamap.noise.model import NoiseModel, noise_key
 from petamap.noise.psd import check_noise_model
@@ -27,8 +28,7 @@ class StreamBands:
 
     Attributes
     ----------
-    lags : (n_stream,) int64
-        Lags of each stream, in the order of `petamap.mapmaking.time_layout.time_streams`.
+    lags : StreamLags
     loss, misstated : float, optional
         The largest of all streams, as in `petamap.noise.band.Band`; None where there is no noise model yet,
         or correlations are left out.
@@ -36,7 +36,7 @@ class StreamBands:
         Lags of the common modes of each observation and interval that has any.
     """
 
-    lags: Int64Array
+    lags: StreamLags
     loss: float | None = None
     misstated: float | None = None
     mode_lags: ModeLags = field(default_factory=dict)
@@ -44,12 +44,12 @@ class StreamBands:
     @property
     def n_lag(self) -> int:
         """The longest band."""
-        return max(int(self.lags.max(initial=0)), *(max(lags) for lags in self.mode_lags.values()), 0)
+        return max(self.lags.longest, *(max(lags) for lags in self.mode_lags.values()), 0)
 
     @property
     def shortest(self) -> int:
         """The shortest band."""
-        return int(self.lags.min()) if len(self.lags) else 0
+        return self.lags.shortest
 
     def describe(self) -> str:
         """Return a line for the user."""
@@ -77,51 +77,57 @@ def stream_bands(
     ConfigError, DataError
         On all ranks, if a stream has no noise model, or one that is not valid.
     """
-    comm = comm or SerialCommunicator()
-    cases = _Cases()
-    for stream in time_streams(observations):
-        observation = observations[stream.observation]
-        model = model_of(observation, stream.detector, stream.interval)
-        where = f"observation {observation.name}, detector {observation.detectors[stream.detector]}"
-        cases.add(stream, model, observation.sample_rate, stream.stop - stream.start, where)
-    for number, observation in enumerate(observations):
-        for interval, (start, stop) in enumerate(observation.intervals):
-            if not noise_in_common(observation, interval):
-                continue
-            models = [model_of(observation, detector, interval) for detector in range(observation.n_det)]
-            amplitudes = interval_amplitudes(observation, interval, models)
-            where = f"observation {observation.name}, common noise"
-            for model in amplitudes.models if amplitudes else ():
-                cases.add((number, interval), model, observation.sample_rate, stop - start, where)
-    found = cases.bands(n_lag, comm or SerialCommunicator())
-    lags: list[int] = []
+    comm, streams = comm or SerialCommunicator(), StreamTable(observations)
+    classes, cases = interval_classes(observations, streams, model_of), _Cases()
+    for row, length in zip(classes.rows.tolist(), classes.lengths.tolist(), strict=True):
+        observation = observations[int(streams.observation[row])]
+        for detector, name in enumerate(observation.detectors):
+            model = model_of(observation, detector, int(streams.interval[row]))
+            where = f"observation {observation.name}, detector {name}"
+            cases.add(row, model, observation.sample_rate, length, where)
+    _add_modes(cases, observations, model_of)
+    found = cases.bands(n_lag, comm)
+    patterns: dict[int, list[int]] = {}
     mode_lags: dict[tuple[int, int], tuple[int, ...]] = {}
     for key, band in zip(cases.keys, found, strict=True):
-        if isinstance(key, TimeStream):
-            lags.append(band.n_lag)
+        if isinstance(key, int):
+            patterns.setdefault(key, []).append(band.n_lag)
         else:
             mode_lags[key] = (*mode_lags.get(key, ()), band.n_lag)
+    arrays = tuple(np.array(lags, np.int64) for lags in patterns.values())
     return StreamBands(
-        np.array(lags, np.int64),
+        StreamLags(streams, classes.class_of, arrays),
         max((band.loss for band in found), default=0.0),
         max((band.misstated for band in found), default=0.0),
         mode_lags,
     )
 
 
+def _add_modes(cases: _Cases, observations: Sequence[Observation], model_of: ModelOf) -> None:
+    """Add the common modes of all intervals."""
+    for number, observation in enumerate(observations):
+        for interval, (start, stop) in enumerate(observation.intervals if observation.common_noise else ()):
+            if not noise_in_common(observation, interval):
+                continue
+            models = [model_of(observation, detector, interval) for detector in range(observation.n_det)]
+            amplitudes = interval_amplitudes(observation, interval, models)
+            where, length = f"observation {observation.name}, common noise", rounded_length(stop - start)
+            for model in amplitudes.models if amplitudes else ():
+                cases.add((number, interval), model, observation.sample_rate, length, where)
+
+
 class _Cases:
     """Streams and modes of which the bands are asked for: equal ones are one case."""
 
     def __init__(self) -> None:
-        self.keys: list[TimeStream | tuple[int, int]] = []
+        self.keys: list[int | tuple[int, int]] = []
         self._case_of: list[int] = []
         self._cases: dict[Hashable, tuple[int, NoiseModel, float, int, str]] = {}
 
     def add(
-        self, key: TimeStream | tuple[int, int], model: NoiseModel, rate: float, n_samp: int, where: str
+        self, key: int | tuple[int, int], model: NoiseModel, rate: float, length: int, where: str
     ) -> None:
-        """Add a stream, or a mode of an observation and interval."""
-        length = rounded_length(n_samp)
+        """Add a stream of an interval's row, or a mode of an observation and interval."""
         same = noise_key(model), rate, length
         case = self._cases.setdefault(same, (len(self._cases), model, rate, length, where))
         self.keys.append(key)
@@ -146,12 +152,12 @@ def _band(n_lag: int | str, model: NoiseModel, rate: float, length: int, where: 
 
 def planned_bands(config: RunConfig, observations: Sequence[Observation]) -> StreamBands:
     """Return the bands of a run whose data are not read: where these decide, 4096 lags or an interval."""
-    chosen = config.noise.n_lag
-    streams = time_streams(observations)
-    if config.noise.kernel == "white":
-        return StreamBands(np.zeros(len(streams), np.int64))
+    chosen, streams = config.noise.n_lag, StreamTable(observations)
     if config.noise.kernel == "model" and all(one.noise is not None for one in observations):
         return stream_bands(observations, chosen)
-    lengths = np.array([stream.stop - stream.start for stream in streams], np.int64)
-    longest = np.full(len(streams), _UNMEASURED) if isinstance(chosen, str) else np.full(len(streams), chosen)
-    return StreamBands(np.minimum(longest, lengths) if isinstance(chosen, str) else longest)
+    lags = np.full(streams.n_rows, _UNMEASURED if isinstance(chosen, str) else chosen)
+    if config.noise.kernel == "white":
+        lags[:] = 0
+    elif isinstance(chosen, str):
+        lags = np.minimum(lags, streams.stop - streams.start)
+    return StreamBands(StreamLags.of_rows(streams, lags))

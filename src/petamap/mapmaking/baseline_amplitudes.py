@@ -87,13 +87,13 @@ class BaselineAmplitudes:
     def __init__(self, terms: StreamTerms, noises: StreamNoises, gap_keys: Int64Array) -> None:
         from scipy import sparse
 
-        positions, n_knots = terms.layout.sample_keys, int(noises.knots[-1])
-        streams = np.searchsorted(positions, gap_keys, side="right") - 1
+        every, n_knots = terms.layout.streams, int(noises.knots[-1])
+        streams = every.holding(gap_keys)
         own = streams - int(noises.streams[:1].sum())
-        knots = noises.knots[own] + (gap_keys - positions[streams]) // noises.steps[own]
+        knots = noises.knots[own] + (gap_keys - every.keys(streams)) // noises.steps[own]
         shape = len(gap_keys), n_knots
         in_gaps: Any = sparse.csr_matrix((np.ones(len(knots)), (np.arange(len(knots)), knots)), shape)
-        n_cells = (np.diff(positions)[noises.streams] - 1) // noises.steps + 1
+        n_cells = (every.lengths(noises.streams) - 1) // noises.steps + 1
         keys = [terms.keys(stream, int(n)) for stream, n in zip(noises.streams, n_cells, strict=True)]
         firsts = zip(noises.knots[:-1], n_cells, strict=True)
         self.keys = np.concatenate([np.zeros(0, np.int64), *keys])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import numpy as np
 
 import petamap.mapmaking._mapmaking as _mapmaking
@@ -85,16 +83,14 @@ class Gaps:
 
     def keys(self) -> Int64Array:
         """Return the keys of the unknowns, once numbered: positions among all samples."""
-        shifts = [
-            self.layout.sample_keys[s.stream] + s.start - self.layout.streams[s.stream].start - s.offset
-            for s in self.local.segments
-        ]
-        return self._starts + np.array(shifts, np.int64)[self.segments()]
+        segments, streams = self.local.segments, self.layout.streams
+        shifts = streams.keys(segments.stream) - streams.columns(segments.stream).start
+        shifts += segments.start - segments.offset
+        return np.asarray(self._starts + shifts[self.segments()], np.int64)
 
     def segments(self) -> Int64Array:
         """Return the segment of each slot."""
-        offsets = np.array([segment.offset for segment in self.local.segments], np.int64)
-        return np.searchsorted(offsets, self._starts, side="right") - 1
+        return np.searchsorted(self.local.segments.offset, self._starts, side="right") - 1
 
     def first_slot(self, position: int) -> int:
         """Return the slot of the first gap at or after a held position."""
@@ -108,14 +104,16 @@ class Gaps:
         since = start - self.layout.streams[segment.stream].start
         _mapmaking.number_gaps(self.length, since, self.first_slot(position), pixels)
 
-    def by_stream(self) -> dict[int, int]:
-        """Return the number of recorded output samples of this rank that are gaps, by stream."""
-        counts: Counter[int] = Counter()
+    def by_segment(self) -> Int64Array:
+        """Return how many recorded samples are outputs of this rank in each segment, and how many are gaps.
+
+        int64 (n_segment, 2).
+        """
+        counts = np.zeros((len(self.local.segments), 2), np.int64)
         for first, _, n_left, n_out, _, number in self.local.blocks.tolist():
             segment = self.local.segments[number]
             start = segment.start + first + n_left - segment.offset
             begin, end = self.layout.streams[segment.stream].recorded_range(start, start + n_out)
-            count = int(self.among(segment.offset + begin - segment.start, max(0, end - begin)).sum())
-            if count:
-                counts[segment.stream] += count
-        return dict(counts)
+            n = max(0, end - begin)
+            counts[number] += n, int(self.among(segment.offset + begin - segment.start, n).sum())
+        return counts

@@ -17,6 +17,11 @@ class _SameNoise:
     noise: Noise
     origins: tuple[int, ...]
 
+    @property
+    def same_in_intervals(self) -> bool:
+        """Whether models are the same in all intervals."""
+        return bool(getattr(self.noise, "same_in_intervals", False))
+
     def noise_model(self, detector: int, interval: int) -> NoiseModel:
         return self.noise.noise_model(detector, self.origins[interval])
 

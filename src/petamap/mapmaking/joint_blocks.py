@@ -144,10 +144,10 @@ def group_blocks(
     layout: TimeLayout, local: LocalBlocks
 ) -> tuple[list[tuple[int, int, Int64Array]], Int64Array]:
     """Return observation, interval and blocks of each group of a rank, and the blocks in none."""
-    streams = np.array([segment.stream for segment in local.segments], np.int64)[local.blocks[:, 5]]
-    starts = np.array([segment.start - segment.offset for segment in local.segments], np.int64)
-    joint = layout.joint[streams]
-    first_outputs = local.blocks[:, 0] + local.blocks[:, 2] + starts[local.blocks[:, 5]]
+    numbers = local.blocks[:, 5]
+    streams, starts = local.segments.stream[numbers], local.segments.start - local.segments.offset
+    joint = layout.is_joint(streams)
+    first_outputs = local.blocks[:, 0] + local.blocks[:, 2] + starts[numbers]
     ranges: dict[tuple[int, int, int], list[int]] = {}
     for number in np.flatnonzero(joint).tolist():
         stream = layout.streams[int(streams[number])]

@@ -14,6 +14,7 @@ from petacomm.base.errors import ConfigError, DataError
 from petacomm.base.typing import BoolArray, FloatArray, Int64Array
 from petamap.data.observation import Observation
 from petamap.mapmaking.joint_blocks import JointGroup, JointNoise, group_blocks, interval_amplitudes
+from petamap.mapmaking.stream_lags import StreamLags
 from petamap.mapmaking.time_layout import LocalBlocks, TimeLayout
 from petamap.noise.model import NoiseModel, OneOverF, TabulatedPsd
 from petamap.noise.toeplitz import inverse_lags, white_lags
@@ -139,7 +140,7 @@ def inverse_noise(
     layout: TimeLayout,
     local: LocalBlocks,
     model_of: ModelOf,
-    stream_lags: Int64Array | None = None,
+    stream_lags: StreamLags | None = None,
     mode_lags: ModeLags | None = None,
 ) -> InverseNoise:
     """Return the inverse noise of a rank; write the kernel of each block into ``local.blocks``.
@@ -150,13 +151,15 @@ def inverse_noise(
     """
     kernels, modes = _KernelRows(layout), _KernelRows(layout)
     kernel_of = np.zeros(len(local.segments), np.int64)
+    n_lags = np.full(len(local.segments), layout.n_lag)
+    if stream_lags is not None:
+        n_lags = stream_lags.of(local.segments.stream)
     for number, segment in enumerate(local.segments):
         stream = layout.streams[segment.stream]
         observation = observations[stream.observation]
         model = model_of(observation, stream.detector, stream.interval)
         where = f"observation {observation.name}, detector {observation.detectors[stream.detector]}"
-        n_lag = layout.n_lag if stream_lags is None else int(stream_lags[segment.stream])
-        kernel_of[number] = kernels.of(model, observation.sample_rate, n_lag, where)
+        kernel_of[number] = kernels.of(model, observation.sample_rate, int(n_lags[number]), where)
     local.blocks[:, 4] = kernel_of[local.blocks[:, 5]]
     found, alone = group_blocks(layout, local)
     groups = []

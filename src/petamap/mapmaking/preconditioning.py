@@ -291,7 +291,7 @@ class PreconditionerInputs:
             placeholder = np.zeros(0 if self.projection.gaps.length else 1, np.int64)
             held = np.concatenate([placeholder, held, amplitudes.keys])
         return NuisanceTransfer(
-            self.comm, self.shared.gaps.select_owned(held), int(self.projection.layout.sample_keys[-1]),
+            self.comm, self.shared.gaps.select_owned(held), self.projection.layout.streams.n_keys,
             gap_keys, templates.keys if templates else np.zeros(0, np.int64),
             templates.shares if templates else np.zeros(0), solve_gaps=solve_gaps,
             scale=amplitudes.scale if amplitudes else 1.0,

@@ -31,6 +31,7 @@ from petamap.data.parts import NO_PART, Parts
 from petamap.data.read_ahead import forget_pieces
 from petamap.mapmaking.amplitudes import Amplitudes
 from petamap.mapmaking.gaps import Gaps
+from petamap.mapmaking.key_owners import KeyOwners
 from petamap.mapmaking.noise_kernels import InverseNoise
 from petamap.mapmaking.sample_pointing import Piece, SamplePointing
 from petamap.mapmaking.time_layout import LocalBlocks, Segment, TimeLayout
@@ -110,7 +111,7 @@ class Projection:
         self._kept: SamplePointing | None = None
         self._table: _mapmaking.KeptTable | _mapmaking.ExpandedTable | None = None
         self._responses: SamplePointing | None = None
-        self._largest_gains = np.zeros(len(layout.streams))
+        self._largest_gains = np.zeros(len(local.segments))
         if find:
             self.find_pixels(room)
 
@@ -132,8 +133,9 @@ class Projection:
     def _use_groups(self) -> None:
         """Use all streams that share noise with one that is used: their samples in no part are gaps."""
         groups: dict[tuple[int, int], list[int]] = {}
+        joint = self.layout.is_joint(self.local.segments.stream)
         for number, segment in enumerate(self.local.segments):
-            if self.layout.joint[segment.stream]:
+            if joint[number]:
                 stream = self.layout.streams[segment.stream]
                 groups.setdefault((stream.observation, stream.interval), []).append(number)
         for numbers in groups.values():
@@ -229,7 +231,7 @@ class Projection:
             samples = self.find_pixels_of(piece, self._kept)
             if samples.gains is not None:
                 good = np.abs(samples.gains[samples.pixels >= 0])
-                gains.append((piece.segment.stream, float(good.max(initial=0.0))))
+                gains.append((piece.number, float(good.max(initial=0.0))))
 
         map_threads(mark, self.pieces(), self.n_threads)
         forget_pieces()
@@ -239,8 +241,8 @@ class Projection:
             map_threads(
                 lambda piece: self._localize(piece, piece.of(kept).pixels), self.pieces(), self.n_threads
             )
-        for stream, largest in gains:
-            self._largest_gains[stream] = max(self._largest_gains[stream], largest)
+        for number, largest in gains:
+            self._largest_gains[number] = max(self._largest_gains[number], largest)
 
     def set_units(self, comm: Communicator) -> None:
         """Choose for each stream a unit of samples and gains in which no gain exceeds 1. Collective.
@@ -250,10 +252,13 @@ class Projection:
         """
         if comm.max(float(self.has_gains)) == 0:
             return
-        largest = comm.allreduce(self._largest_gains, "max")
+        streams = self.local.segments.stream
+        held, rows = np.unique(streams, return_inverse=True)
+        largest = np.zeros(len(held))
+        np.maximum.at(largest, rows, self._largest_gains)
+        largest = KeyOwners(comm, held, len(self.layout.streams)).largest(largest)
         exponents = np.where(largest > 0, np.ceil(np.log2(np.maximum(largest, 1e-300))), 0)
-        streams = [segment.stream for segment in self.local.segments]
-        self.units = np.exp2(exponents)[np.array(streams, np.int64)]
+        self.units = np.exp2(exponents)[rows]
         if self._kept is not None:
             for piece in self.pieces():
                 self._divide_gains(piece, piece.of(self._kept))

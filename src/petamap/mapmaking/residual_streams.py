@@ -13,8 +13,8 @@ from petacomm.base.typing import BoolArray, FloatArray
 from petamap.data.observation import Observation, noise_in_common
 from petamap.mapmaking.noise_kernels import ModelOf
 from petamap.mapmaking.right_hand_side import Dataset
+from petamap.mapmaking.stream_table import TimeStream
 from petamap.mapmaking.system import MapmakingSystem
-from petamap.mapmaking.time_layout import TimeStream
 from petamap.mapmaking.vectors import Unknowns
 from petamap.noise.model import EstimatedPsd, InverseLags, NoiseModel
 from petamap.noise.psd import noise_psd

@@ -57,6 +57,8 @@ from petamap.mapmaking.own_temperature import (
     needs_own_temperature,
     with_temperature,
 )
+from petamap.mapmaking.stream_lags import StreamLags
+from petamap.mapmaking.stream_table import StreamTable
 from petamap.mapmaking.system import MapmakingSystem, SystemOptions, set_up
 from petamap.mapmaking.target import prepare_observations, target_pixelization
 from petamap.mapmaking.unused_samples import count_unused
@@ -126,7 +128,7 @@ class RunSetup:
     parts: Parts | None = None
     factors: FloatArray | None = None
     model_of: ModelOf
-    bands: StreamBands = StreamBands(np.zeros(0, np.int64))
+    bands: StreamBands = StreamBands(StreamLags.of_rows(StreamTable([]), np.zeros(0, np.int64)))
     noise_estimate: NoiseEstimate | None = None
     glitches: tuple[summary.DetectorGlitches, ...] | None = None
     distribution: Distribution = STREAMS

@@ -132,15 +132,15 @@ class StreamTerms:
 
     def keys(self, stream: int, n: int) -> Int64Array:
         """Return the keys of n amplitudes of a stream, which come after those of all samples."""
-        keys = self.layout.sample_keys
-        if n > keys[stream + 1] - keys[stream]:
-            one = self.layout.streams[stream]
+        streams = self.layout.streams
+        one = streams[stream]
+        if n > one.stop - one.start:
             raise ConfigError(
                 f"{n} amplitudes of templates for {one.stop - one.start} samples",
                 where=f"observation {self.observations[one.observation].name}",
                 mend="take longer cells, or fewer functions",
             )
-        return np.asarray(keys[-1] + keys[stream] + np.arange(n), np.int64)
+        return streams.n_keys + streams.key(stream) + np.arange(n, dtype=np.int64)
 
     # --- amplitudes that several streams have in common
 
@@ -212,7 +212,10 @@ class StreamTerms:
     @cached_property
     def _groups(self) -> dict[_GroupKey, list[int]]:
         groups: dict[_GroupKey, list[int]] = {}
-        for stream in range(len(self.layout.streams)):
+        streams = self.layout.streams
+        sharing_some = [any(_sharing(t) is not None for t in one.templates) for one in self.observations]
+        rows = np.flatnonzero(np.array(sharing_some, np.bool_)[streams.observation])
+        for stream in (s for row in rows for s in range(*streams.first[row : row + 2].tolist())):
             for template in self.templates(stream):
                 if (sharing := _sharing(template)) is not None:
                     groups.setdefault(self._group_key(stream, template.name, sharing), []).append(stream)

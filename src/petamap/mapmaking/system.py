@@ -38,6 +38,7 @@ from petamap.mapmaking.preconditioning import (
 )
 from petamap.mapmaking.projection import Projection
 from petamap.mapmaking.single_pass import BinnedSums, can_read_once, localize_faults, read_once
+from petamap.mapmaking.stream_lags import StreamLags
 from petamap.mapmaking.stream_terms import StreamTerms
 from petamap.mapmaking.time_layout import TimeLayout
 from petamap.mapmaking.vectors import MAX_WIDTH, SharedUnknowns, width_for
@@ -53,7 +54,7 @@ class SystemOptions:
     ----------
     n_lag : int
         Band of the inverse noise; 0 for white noise.
-    stream_lags : (n_stream,) int64, optional
+    stream_lags : StreamLags, optional
         Bands of the streams, none longer than `n_lag`; without them, all are as long.
     mode_lags : dict, optional
         Bands of the common modes of each observation and interval; likewise.
@@ -90,7 +91,7 @@ class SystemOptions:
 
     stokes: Stokes = Stokes.IQU
     n_lag: int = 4096
-    stream_lags: Int64Array | None = None
+    stream_lags: StreamLags | None = None
     mode_lags: ModeLags | None = None
     free_ends: bool = False
     flags: str = "exact"
@@ -363,8 +364,8 @@ def _own_blocks(
 ) -> Int64Array:
     """Return the blocks of this rank, increasing: of a distribution, or of complete streams or intervals."""
     if whole is None:
-        return layout.rank_blocks(distribution.groups, comm.size)[comm.rank]
-    bounds = layout.first_blocks[layout.rank_streams(comm.size, intervals=whole == "intervals")]
+        return layout.rank_blocks(distribution.groups, comm.size, comm.rank)
+    bounds = layout.first_blocks(layout.rank_streams(comm.size, intervals=whole == "intervals"))
     return np.arange(bounds[comm.rank], bounds[comm.rank + 1])
 
 

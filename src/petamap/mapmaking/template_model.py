@@ -387,9 +387,10 @@ class TemplateModel:
 
     def _gaps_of(self, number: int, gap_keys: Int64Array) -> Int64Array:
         """Return the positions of the gaps in a stream."""
-        stream, keys = self.noises.streams[number], self._terms.layout.sample_keys
-        begin, end = np.searchsorted(gap_keys, keys[stream : stream + 2])
-        return np.asarray(gap_keys[begin:end] - keys[stream], np.int64)
+        streams, own = self._terms.layout.streams, self.noises.streams[number : number + 1]
+        first, n_samp = int(streams.keys(own)[0]), int(streams.lengths(own)[0])
+        begin, end = np.searchsorted(gap_keys, [first, first + n_samp])
+        return np.asarray(gap_keys[begin:end] - first, np.int64)
 
     def _functions_of(self, number: int) -> tuple[Any, Any]:
         """Return F and T of a stream."""

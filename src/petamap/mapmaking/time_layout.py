@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import lru_cache
+from typing import overload
 
 import numpy as np
 
 from petacomm.base.errors import ConfigError
-from petacomm.base.typing import FloatArray, Int64Array
+from petacomm.base.typing import BoolArray, FloatArray, Int64Array
 from petamap.data.observation import Observation, noise_in_common
-from petamap.mapmaking.distribution import distribute
+from petamap.mapmaking.dealing import BlockRows, Dealing
+from petamap.mapmaking.distribution import RegularUnits
+from petamap.mapmaking.stream_table import StreamTable
 
 # Without correlations a block is only a unit of work.
 _WHITE_BLOCK = 1 << 16
@@ -28,13 +31,10 @@ _SHORTEST_TRANSFORM = 1 << 10
 ALIGNMENT = 64
 
 
-def run_bounds(streams: Int64Array, within: Int64Array) -> list[int]:
-    """Return the bounds of runs of consecutive blocks of one stream among blocks."""
-    n = len(streams)
-    if n == 0:
-        return []
+def run_bounds(streams: Int64Array, within: Int64Array) -> Int64Array:
+    """Return the bounds of runs of consecutive blocks of one stream among blocks; (1,) of none."""
     breaks = (streams[1:] != streams[:-1]) | (within[1:] != within[:-1] + 1)
-    return [0, *(np.flatnonzero(breaks) + 1).tolist(), n]
+    return np.unique(np.concatenate([[0], np.flatnonzero(breaks) + 1, [len(streams)]])).astype(np.int64)
 
 
 def transform_length(n_lag: int) -> int:
@@ -44,46 +44,6 @@ def transform_length(n_lag: int) -> int:
     fill half a megabyte, which is what a core's second cache holds. Measured optimum at 4096 lags.
     """
     return max(_SHORTEST_TRANSFORM, 1 << max(8 * n_lag - 1, 1).bit_length())
-
-
-@dataclass(frozen=True)
-class TimeStream:
-    """One detector in one stationary interval of an observation, with its margins of unknown samples.
-
-    Attributes
-    ----------
-    observation, interval, detector : int
-    start, stop : int
-        Samples, margins included: `start` may be negative, and `stop` beyond the last sample.
-    margin : int
-        Samples at each end that were never recorded.
-    """
-
-    observation: int
-    interval: int
-    detector: int
-    start: int
-    stop: int
-    margin: int = 0
-
-    def recorded_range(self, start: int, stop: int) -> tuple[int, int]:
-        """Return the recorded part of samples [start, stop); stop <= start where there is none."""
-        return max(start, self.start + self.margin), min(stop, self.stop - self.margin)
-
-
-def time_streams(observations: Sequence[Observation], margin: int = 0) -> list[TimeStream]:
-    """Return the streams of a run in the order of their numbers."""
-    return [
-        TimeStream(number, index, detector, start - margin, stop + margin, margin)
-        for number, observation in enumerate(observations)
-        for index, (start, stop) in enumerate(observation.intervals)
-        for detector in range(observation.n_det)
-        if stop > start
-    ]
-
-
-def _shares_noise(observations: Sequence[Observation], stream: TimeStream) -> bool:
-    return bool(noise_in_common(observations[stream.observation], stream.interval))
 
 
 @dataclass(frozen=True)
@@ -106,13 +66,41 @@ class Segment:
     offset: int
 
 
+class SegmentTable(Sequence[Segment]):
+    """Segments of a rank, of which one is an object where somebody asks for it.
+
+    Attributes
+    ----------
+    stream, start, stop, offset : (n,) int64
+        As in `Segment`.
+    """
+
+    def __init__(self, stream: Int64Array, start: Int64Array, stop: Int64Array, offset: Int64Array) -> None:
+        self.stream, self.start, self.stop, self.offset = stream, start, stop, offset
+
+    def __len__(self) -> int:
+        return len(self.stream)
+
+    @overload
+    def __getitem__(self, number: int) -> Segment: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> list[Segment]: ...
+
+    def __getitem__(self, number: int | slice) -> Segment | list[Segment]:
+        if isinstance(number, slice):
+            return [self[one] for one in range(*number.indices(len(self)))]
+        columns = self.stream[number], self.start[number], self.stop[number], self.offset[number]
+        return Segment(*map(int, columns))
+
+
 @dataclass(frozen=True)
 class LocalBlocks:
     """Segments and blocks of one rank.
 
     Attributes
     ----------
-    segments : tuple of Segment
+    segments : SegmentTable
     blocks : (n_block, 6) int64
         first input among the held samples, inputs, inputs before the first output, outputs, kernel, segment:
         the kernels' ``Block``. The kernel is filled in later.
@@ -122,14 +110,14 @@ class LocalBlocks:
         Samples that are outputs of this rank's blocks: every sample of the run is one on exactly one rank.
     """
 
-    segments: tuple[Segment, ...]
+    segments: SegmentTable
     blocks: Int64Array
     n_held: int
     n_out: int
 
 
 class TimeLayout:
-    """Streams and blocks of a run, the same on all ranks.
+    """Streams and blocks of a run, the same on all ranks: rules and a row for each interval.
 
     Parameters
     ----------
@@ -138,6 +126,12 @@ class TimeLayout:
         Band of the inverse noise.
     margin : int
         Unknown samples before and after each stationary interval.
+
+    Attributes
+    ----------
+    streams : StreamTable
+    n_samp : int
+        Number of samples of all streams, without margins.
     """
 
     def __init__(self, observations: Sequence[Observation], n_lag: int, margin: int = 0) -> None:
@@ -145,30 +139,38 @@ class TimeLayout:
         self.margin = margin
         self.transform = transform_length(n_lag) if n_lag else 0
         self.block = 2 * (self.transform - 2 * n_lag) if n_lag else _WHITE_BLOCK
-        self.streams = time_streams(observations, margin)
-        lengths = np.array([s.stop - s.start for s in self.streams], np.int64)
-        if len(lengths) == 0:
+        self.streams = StreamTable(observations, margin)
+        if len(self.streams) == 0:
             raise ConfigError("there are no samples to map", mend="check the sources and their intervals")
-        self.n_samp = int(lengths.sum()) - 2 * margin * len(lengths)
-        self.sample_keys = np.concatenate([[0], np.cumsum(lengths)])
-        self.first_blocks = np.concatenate([[0], np.cumsum(-(-lengths // self.block))])
-        self.joint = np.array([n_lag > 0 and _shares_noise(observations, s) for s in self.streams], np.bool_)
-        intervals = np.array([(s.observation, s.interval) for s in self.streams], np.int64)
-        begins = np.any(np.diff(intervals, axis=0, prepend=-1) != 0, axis=1)
-        self._intervals = np.flatnonzero(begins)
-        self._units = np.flatnonzero(begins | ~self.joint)  # the first of streams that stay together
+        self.n_samp = self.streams.n_keys - 2 * margin * len(self.streams)
+        lengths = self.streams.stop - self.streams.start
+        full = np.full_like(lengths, self.block + 2 * n_lag)
+        last = (lengths - 1) % self.block + 1 + 2 * n_lag
+        joint = _joint_rows(observations, self.streams) if n_lag else np.zeros(len(lengths), np.bool_)
+        self._rows = BlockRows(self.streams.n_det, -(-lengths // self.block), full, last, joint)
+        self._dealing = lru_cache(1)(lambda groups: Dealing(self._rows, groups))
 
     @property
     def n_blocks(self) -> int:
         """Number of blocks."""
-        return int(self.first_blocks[-1])
+        return int(self._rows.first[-1])
 
-    def costs(self) -> FloatArray:
-        """Return the cost of each block, in samples: its outputs and its halos."""
-        costs = np.full(self.n_blocks, float(self.block + 2 * self.n_lag))
-        lengths = np.diff(self.sample_keys)
-        costs[self.first_blocks[1:] - 1] += (lengths - 1) % self.block + 1 - self.block
-        return costs
+    def is_joint(self, streams: Int64Array) -> BoolArray:
+        """Return whether streams share noise with others, and correlations are not left out."""
+        return np.asarray(self._rows.joint[self.streams.rows(streams)], np.bool_)
+
+    def first_blocks(self, streams: Int64Array) -> Int64Array:
+        """Return the number of the first block of streams; of all blocks for the number of streams."""
+        rows = np.minimum(self.streams.rows(streams), self.streams.n_rows - 1)
+        before = (streams - self.streams.first[rows]) * self._rows.n_blocks[rows]
+        return np.asarray(self._rows.first[rows] + before, np.int64)
+
+    def costs(self, blocks: Int64Array) -> FloatArray:
+        """Return the cost of blocks, in samples: its outputs and its halos."""
+        streams, within = self.locate(blocks)
+        rows = self.streams.rows(streams)
+        last = within == self._rows.n_blocks[rows] - 1
+        return np.where(last, self._rows.last[rows], self._rows.full[rows]).astype(np.float64)
 
     def order(self, groups: int | None = None) -> Int64Array:
         """Return the numbers of all blocks, (n_blocks,), in the order in which they are distributed to ranks.
@@ -181,22 +183,11 @@ class TimeLayout:
             one detector for a long time (detector-major). By default block by block of stream by stream.
             Where detectors share noise, there is 1 group.
         """
-        if self.joint.any():
-            groups = 1
-        if groups is None:
-            return np.arange(self.n_blocks)
-        streams, within = self.locate(np.arange(self.n_blocks))
-        table = np.array([(s.observation, s.interval, s.detector) for s in self.streams], np.int64)
-        observation, interval, detector = table.T
-        n_det = 1 + np.zeros(observation.max() + 1, np.int64)
-        np.maximum.at(n_det, observation, detector + 1)
-        group = detector * np.minimum(groups, n_det[observation]) // n_det[observation]
-        return np.lexsort(
-            (detector[streams], within, interval[streams], observation[streams], group[streams])
-        )
+        dealing: Dealing = self._dealing(groups)
+        return dealing.order(0, int(dealing.distribute(1)[-1]))
 
-    def rank_blocks(self, groups: int | None, size: int) -> list[Int64Array]:
-        """Return the blocks of each rank, increasing: contiguous runs of `order` of nearly equal cost.
+    def rank_blocks(self, groups: int | None, size: int, rank: int) -> Int64Array:
+        """Return the blocks of a rank, increasing: a contiguous run of `order`, of nearly equal cost.
 
         Blocks of detectors that share noise, of one range of time, stay together.
 
@@ -206,53 +197,55 @@ class TimeLayout:
             As in `order`.
         size : int
             Number of ranks.
+        rank : int
         """
-        order = self.order(groups)
-        streams, within = self.locate(order)
-        units = np.searchsorted(self._units, streams, side="right")
-        begins = np.ones(len(order), np.bool_)
-        begins[1:] = ~self.joint[streams[1:]] | (units[1:] != units[:-1]) | (within[1:] != within[:-1])
-        firsts = np.flatnonzero(begins)
-        bounds = np.append(firsts, len(order))[distribute(np.add.reduceat(self.costs()[order], firsts), size)]
-        return [np.sort(order[begin:end]) for begin, end in pairwise(bounds)]
+        dealing: Dealing = self._dealing(groups)
+        begin, end = dealing.distribute(size)[rank : rank + 2].tolist()
+        return np.sort(dealing.order(begin, end))
 
     def rank_streams(self, size: int, intervals: bool = False) -> Int64Array:
         """Return the first of the whole streams that each rank may have, and their number: (size + 1,).
 
         Streams that share noise stay together, and with `intervals` all detectors of an interval.
         """
-        units = self._intervals if intervals else self._units
-        lengths = np.diff(self.sample_keys).astype(np.float64)
-        bounds = distribute(np.add.reduceat(lengths, units), size)
-        return np.append(units, len(self.streams)).astype(np.int64)[bounds]
+        streams, ones = self.streams, np.ones(self.streams.n_rows, np.int64)
+        together = self._rows.joint | intervals
+        n_units, members = np.where(together, 1, streams.n_det), np.where(together, streams.n_det, 1)
+        lengths = streams.stop - streams.start
+        units = RegularUnits(ones, 0 * ones, ones, n_units, lengths * members)
+        bounds = units.distribute(size)
+        rows = np.minimum(np.searchsorted(units.begins, bounds, side="right") - 1, streams.n_rows - 1)
+        firsts = streams.first[rows] + (bounds - units.begins[rows]) * members[rows]
+        return np.asarray(firsts, np.int64)
 
     def locate(self, blocks: Int64Array) -> tuple[Int64Array, Int64Array]:
         """Return the stream of each block, and the number of the block in it."""
-        streams: Int64Array = np.searchsorted(self.first_blocks, blocks, side="right") - 1
-        return streams, blocks - self.first_blocks[streams]
+        rows = np.searchsorted(self._rows.first, blocks, side="right") - 1
+        in_row, each = blocks - self._rows.first[rows], self._rows.n_blocks[rows]
+        return self.streams.first[rows] + in_row // each, in_row % each
 
     def local_blocks(self, blocks: Int64Array) -> LocalBlocks:
         """Return segments and blocks of a rank that has these blocks, (n,), in increasing order."""
-        segments: list[Segment] = []
-        tables: list[Int64Array] = [np.zeros((0, 6), np.int64)]
-        offset = 0
         streams, within = self.locate(blocks)
-        for begin, end in pairwise(run_bounds(streams, within)):
-            own = within[begin:end]
-            segment = self._segment(int(streams[begin]), int(own[0]), int(own[-1]) + 1, offset)
-            tables.append(self._blocks(segment, own, len(segments)))
-            segments.append(segment)
-            offset += -(-(segment.stop - segment.start) // ALIGNMENT) * ALIGNMENT
-        table = np.concatenate(tables)
-        return LocalBlocks(tuple(segments), table, offset, int(table[:, 3].sum()))
+        edges = run_bounds(streams, within)
+        firsts, lasts = edges[:-1], edges[1:] - 1
+        begin, end = self.held(streams[firsts], within[firsts], within[lasts] + 1)
+        starts = self.streams.columns(streams[firsts]).start
+        padded = -(-(end - begin) // ALIGNMENT) * ALIGNMENT
+        offsets = np.cumsum(padded) - padded
+        segments = SegmentTable(streams[firsts], starts + begin, starts + end, offsets)
+        numbers = np.repeat(np.arange(len(firsts)), np.diff(edges))
+        table = self._blocks(segments, within, numbers)
+        return LocalBlocks(segments, table, int(padded.sum()), int(table[:, 3].sum()))
 
     def turns(self, local: LocalBlocks) -> Int64Array:
         """Return when each block of a rank is visited, (n_block,): one range of time after the other.
 
         Pixels that detectors see in one range of time stay in cache from one of them to the next.
         """
-        segments = [(self.streams[s.stream].observation, s.start - s.offset) for s in local.segments]
-        observations, shifts = np.array(segments, np.int64).reshape(-1, 2)[local.blocks[:, 5]].T
+        segments, numbers = local.segments, local.blocks[:, 5]
+        observations = self.streams.columns(segments.stream).observation[numbers]
+        shifts = (segments.start - segments.offset)[numbers]
         starts = local.blocks[:, 0] + local.blocks[:, 2] + shifts
         ranges = np.stack([observations, starts // (_BLOCKS_IN_TURN * self.block)], axis=1)
         turns: Int64Array = np.unique(ranges, axis=0, return_inverse=True)[1].astype(np.int64)
@@ -261,20 +254,25 @@ class TimeLayout:
     def held(self, streams: Int64Array, first: Int64Array, last: Int64Array) -> tuple[Int64Array, Int64Array]:
         """Return the range of samples that blocks [first, last) need, counted from the starts of streams."""
         begin = np.maximum(0, first * self.block - self.n_lag) // ALIGNMENT * ALIGNMENT
-        lengths = self.sample_keys[streams + 1] - self.sample_keys[streams]
-        return begin, np.minimum(lengths, last * self.block + self.n_lag)
+        return begin, np.minimum(self.streams.lengths(streams), last * self.block + self.n_lag)
 
-    def _segment(self, number: int, first: int, last: int, offset: int) -> Segment:
-        begin, end = self.held(*np.array([[number], [first], [last]]))
-        start = self.streams[number].start
-        return Segment(number, start + int(begin[0]), start + int(end[0]), offset)
+    def _blocks(self, segments: SegmentTable, within: Int64Array, numbers: Int64Array) -> Int64Array:
+        """Return the table of blocks, their numbers in their streams and their segments given."""
+        streams = self.streams.columns(segments.stream[numbers])
+        out = streams.start + within * self.block
+        out_end = np.minimum(out + self.block, streams.stop)
+        begin = np.maximum(out - self.n_lag, streams.start)
+        end = np.minimum(out_end + self.n_lag, streams.stop)
+        first = segments.offset[numbers] + begin - segments.start[numbers]
+        columns = first, end - begin, out - begin, out_end - out, np.zeros_like(first), numbers
+        return np.stack(columns, axis=1)
 
-    def _blocks(self, segment: Segment, own: Int64Array, number: int) -> Int64Array:
-        stream = self.streams[segment.stream]
-        out = stream.start + own * self.block
-        out_end = np.minimum(out + self.block, stream.stop)
-        begin = np.maximum(out - self.n_lag, stream.start)
-        end = np.minimum(out_end + self.n_lag, stream.stop)
-        first = segment.offset + begin - segment.start
-        columns = first, end - begin, out - begin, out_end - out, 0, number
-        return np.stack(np.broadcast_arrays(*columns), axis=1)
+
+def _joint_rows(observations: Sequence[Observation], streams: StreamTable) -> BoolArray:
+    """Return whether the detectors of each interval share noise."""
+    joint = np.zeros(streams.n_rows, np.bool_)
+    sharing = np.array([bool(one.common_noise) for one in observations], np.bool_)
+    for row in np.flatnonzero(sharing[streams.observation]).tolist():
+        observation = observations[int(streams.observation[row])]
+        joint[row] = bool(noise_in_common(observation, int(streams.interval[row])))
+    return joint

@@ -197,7 +197,7 @@ class _Outbox:
         self.keys, self.gap_keys = distinct(pixel_keys.copy()), gap_keys
         self.rows = rows_of_keys(self.keys, pixel_keys)
         local = projection.local
-        streams = np.array([segment.stream for segment in local.segments], np.int64)[local.blocks[:, 5]]
+        streams = local.segments.stream[local.blocks[:, 5]]
         order = np.argsort(streams, kind="stable")
         self.blocks, self.streams = local.blocks[order], streams[order]
         self.n_ranks = len(first_streams) - 1
@@ -318,7 +318,7 @@ def stream_noises(
     # equal on all ranks that have a part of a stream
     streams = np.arange(*first_streams[comm.rank : comm.rank + 2])
     own = table[np.searchsorted(table[:, 0], streams)]
-    steps, lengths = own[:, 1].astype(np.int64), np.diff(projection.layout.sample_keys)[streams]
+    steps, lengths = own[:, 1].astype(np.int64), projection.layout.streams.lengths(streams)
     knots = np.concatenate([[0], np.cumsum((lengths - 1) // np.maximum(steps, 1) + 2)]).astype(np.int64)
     inverse_priors = np.ascontiguousarray(own[:, 4:])
     return StreamNoises(streams, knots, steps, own[:, 2].copy(), own[:, 3].copy(), inverse_priors)

@@ -30,6 +30,8 @@ from petamap.sky.stokes import Stokes
 
 # Up to so many samples all of the sky is looked at, else about so many regions, found by so many samples.
 _ALL_SAMPLES, _N_REGIONS, _HIT_SAMPLES = 200_000, 128, 50_000
+# Each rank would have the segments of all: of more blocks, four distributions take more than 70 MB.
+_MOST_BLOCKS = 1 << 19
 
 
 def choose_distribution(
@@ -43,7 +45,7 @@ def choose_distribution(
 
     What is predicted is what `plan` predicts, from few regions of the sky where there are many samples, and
     without flags. Data of which the pointing is read from files are dealt by streams: a look at it would cost
-    as much as reading it.
+    as much as reading it; and so are data of very many blocks, whose predictions no rank has room for.
 
     Parameters
     ----------
@@ -56,9 +58,8 @@ def choose_distribution(
     n_threads : int
     """
     run = ScannedRun.of(config, observations, pixelization)
-    if run.layout.n_blocks < comm.size or not all(
-        isinstance(observation.pointing, CompressedPointing) for observation in observations
-    ):
+    expands = all(isinstance(observation.pointing, CompressedPointing) for observation in observations)
+    if not comm.size <= run.layout.n_blocks <= _MOST_BLOCKS or not expands:
         return STREAMS
     machine = local_machine(comm)
     per_node = int(np.bincount(comm.node_of).max())

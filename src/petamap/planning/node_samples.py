@@ -90,7 +90,7 @@ def rank_pixels(run: ScannedRun, distribution: SampleDistribution, rank: int) ->
     for row in np.flatnonzero(distribution.ranks == rank).tolist():
         number = int(distribution.streams[row])
         stream = layout.streams[number]
-        base = stream.start - int(layout.sample_keys[number])
+        base = stream.start - layout.streams.key(number)
         start, stop = stream.recorded_range(
             int(distribution.begin[row]) + base, int(distribution.end[row]) + base
         )

@@ -48,7 +48,7 @@ class PixelCoverage:
     ----------
     sample : SkySample
     edges : int64 (n_ranges + 1,)
-        Bounds of the ranges, counted over all streams as in ``TimeLayout.sample_keys``.
+        Bounds of the ranges, counted over all streams as in ``StreamTable.keys``.
     offsets : int64 (n_ranges + 1,)
         The pixels of range i are ``pixels[offsets[i]:offsets[i + 1]]``.
     pixels : int32 (offsets[-1],)
@@ -122,20 +122,19 @@ def compute_pixel_coverage(
     ConfigError
         If an observation has no pointing.
     """
-    layout = run.layout
+    every = run.layout.streams
+    keys = every.keys(np.arange(len(every)))
     edges = np.unique(
-        np.concatenate([layout.sample_keys, *(x for d in distributions for x in (d.begin, d.end))])
+        np.concatenate([keys, [every.n_keys], *(x for d in distributions for x in (d.begin, d.end))])
     )
-    streams = np.searchsorted(layout.sample_keys, edges[:-1], side="right") - 1
-    table = np.array([(s.observation, s.detector, s.start, s.margin, s.stop) for s in layout.streams])[
-        streams
-    ]
-    shift = table[:, 2] - layout.sample_keys[streams]
-    first, last = table[:, 2] + table[:, 3], table[:, 4] - table[:, 3]
+    streams = every.holding(edges[:-1])
+    scanned = every.columns(streams)
+    shift = scanned.start - every.keys(streams)
+    first, last = scanned.start + every.margin, scanned.stop - every.margin
     # what a rank holds may end in the margin
     start = np.clip(edges[:-1] + shift, first, last)
     stop = np.clip(edges[1:] + shift, start, last)
-    ranges = np.stack([table[:, 1], start, stop], axis=1)
+    ranges = np.stack([scanned.detector, start, stop], axis=1)
     progress.begin("pixel coverage", float((stop - start).sum()), "samples")
 
     @cache
@@ -144,12 +143,12 @@ def compute_pixel_coverage(
 
     def cover(batch: tuple[int, int]) -> tuple[Int32Array, Int64Array]:
         rows = np.ascontiguousarray(ranges[slice(*batch)])
-        pixels = expander(int(table[batch[0], 0])).pixels(rows)
+        pixels = expander(int(scanned.observation[batch[0]])).pixels(rows)
         progress.advance(float((rows[:, 2] - rows[:, 1]).sum()))
         return pixels
 
     comm = comm or SerialCommunicator()
-    batches = _batches(table[:, 0], stop - start, comm.size)
+    batches = _batches(scanned.observation, stop - start, comm.size)
     own = slice(*distribute(len(batches), comm.size)[comm.rank : comm.rank + 2])
     with agree_on_errors(comm):
         results = map_threads(cover, batches[own], n_threads)

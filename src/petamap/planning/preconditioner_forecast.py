@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from petamap.data.config import RunConfig
 from petamap.data.observation import Observation
 from petamap.mapmaking.bands import StreamBands
+from petamap.mapmaking.interval_classes import interval_classes
 from petamap.mapmaking.noise_kernels import declared_model
 from petamap.mapmaking.preconditioning import (
     BLOCK_DIAGONAL,
@@ -16,7 +19,7 @@ from petamap.mapmaking.preconditioning import (
     has_templates,
     is_steep,
 )
-from petamap.mapmaking.time_layout import time_streams
+from petamap.mapmaking.stream_table import StreamTable
 from petamap.noise.baselines import LONGEST_STEP, fit_baselines
 from petamap.noise.model import noise_key
 from petamap.noise.toeplitz import inverse_lags
@@ -108,18 +111,28 @@ def forecast_preconditioner(
         return PreconditionerForecast(kind, 1 / LONGEST_STEP) if kind == TWO_LEVEL else _SIMPLE
     if config.noise.kernel != "model" or any(one.noise is None for one in observations):
         return PreconditionerForecast(None if kind == "auto" else kind, _ASSUMED_KNOTS)
-    n_samp, n_steep, n_knots = 0, 0, 0.0
-    cases: dict[Hashable, tuple[bool, float]] = {}
-    for stream, n_lag in zip(time_streams(observations), bands.lags, strict=True):
-        observation = observations[stream.observation]
-        model = declared_model(observation, stream.detector, stream.interval)
-        case = noise_key(model), observation.sample_rate, int(n_lag)
-        if case not in cases:
-            lags = inverse_lags(model, observation.sample_rate, int(n_lag))
-            cases[case] = is_steep(lags), 1 / fit_baselines(lags).step
-        steep, knots = cases[case]
-        n = stream.stop - stream.start
-        n_samp, n_steep, n_knots = n_samp + n, n_steep + n * steep, n_knots + n * knots
+    n_samp, n_steep, n_knots = _steepness(observations, bands)
     if kind == "auto":
         kind = TWO_LEVEL if 2 * n_steep > n_samp else BLOCK_DIAGONAL
     return PreconditionerForecast(kind, n_knots / max(n_samp, 1) if kind == TWO_LEVEL else 0.0)
+
+
+def _steepness(observations: Sequence[Observation], bands: StreamBands) -> tuple[int, int, float]:
+    """Return the number of samples, of those with steep noise, and of knots of the model of two levels."""
+    n_samp, n_steep, n_knots = 0, 0, 0.0
+    cases: dict[Hashable, tuple[bool, float]] = {}
+    streams = StreamTable(observations)
+    classes = interval_classes(observations, streams)
+    samples = np.bincount(classes.class_of, streams.stop - streams.start)
+    for row, n in zip(classes.rows.tolist(), samples.astype(np.int64).tolist(), strict=True):
+        observation, interval = observations[int(streams.observation[row])], int(streams.interval[row])
+        lags_of_all = bands.lags.of(np.arange(streams.first[row], streams.first[row + 1]))
+        for detector, n_lag in enumerate(lags_of_all.tolist()):
+            model = declared_model(observation, detector, interval)
+            case = noise_key(model), observation.sample_rate, n_lag
+            if case not in cases:
+                lags = inverse_lags(model, observation.sample_rate, n_lag)
+                cases[case] = is_steep(lags), 1 / fit_baselines(lags).step
+            steep, knots = cases[case]
+            n_samp, n_steep, n_knots = n_samp + n, n_steep + n * steep, n_knots + n * knots
+    return n_samp, n_steep, n_knots

@@ -32,7 +32,7 @@ class SampleDistribution:
     ranks, streams : int64 (n_segments,)
         Rank and stream of each segment.
     begin, end : int64 (n_segments,)
-        Samples held, including halos, counted over all streams as in ``TimeLayout.sample_keys``.
+        Samples held, including halos, counted over all streams as in ``StreamTable.keys``.
     """
 
     size: int
@@ -54,8 +54,8 @@ class SampleDistribution:
         """Return how many of the samples that a rank holds are beyond the ends of stationary intervals."""
         own = slice(held.first, held.stop)
         streams = self.streams[own]
-        begin, end = (part[own] - layout.sample_keys[streams] for part in (self.begin, self.end))
-        lengths = np.diff(layout.sample_keys)[streams]
+        keys, lengths = layout.streams.keys(streams), layout.streams.lengths(streams)
+        begin, end = self.begin[own] - keys, self.end[own] - keys
         before = np.minimum(end, layout.margin) - begin
         after = end - np.maximum(begin, lengths - layout.margin)
         return int(np.maximum(before, 0).sum() + np.maximum(after, 0).sum())
@@ -79,14 +79,14 @@ def distribute_samples(layout: TimeLayout, groups: int | None, size: int) -> Sam
     size : int
         Number of ranks.
     """
-    blocks = layout.rank_blocks(groups, size)
+    blocks = [layout.rank_blocks(groups, size, rank) for rank in range(size)]
     rank_of_block = np.empty(layout.n_blocks, np.int64)
     rank_of_block[np.concatenate(blocks)] = np.repeat(np.arange(size), [len(own) for own in blocks])
     streams, within = layout.locate(np.arange(layout.n_blocks))
-    edges = np.array(run_bounds(streams + layout.n_blocks * rank_of_block, within))
+    edges = run_bounds(streams + layout.n_blocks * rank_of_block, within)
     firsts, lasts = edges[:-1], edges[1:] - 1
     begin, end = layout.held(streams[firsts], within[firsts], within[lasts] + 1)
-    base = layout.sample_keys[streams[firsts]]
+    base = layout.streams.keys(streams[firsts])
     by_rank = np.argsort(rank_of_block[firsts], kind="stable")
     columns = (rank_of_block[firsts], streams[firsts], base + begin, base + end)
     return SampleDistribution(size, *(column[by_rank] for column in columns))

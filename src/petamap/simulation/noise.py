@@ -33,6 +33,7 @@ class UniformNoise:
     """Noise model common to all detectors and intervals (implements `Noise`)."""
 
     model: NoiseModel
+    same_in_intervals = True
 
     def noise_model(self, detector: int, interval: int) -> NoiseModel:
         """Return the model."""

@@ -48,8 +48,8 @@ def dense_with_gaps(made, pixelization, system, stokes, n_lag, flags):
     if flags == "exact":
         gaps[bad, np.arange(len(bad))] = 1
     elif flags == "levels":
-        starts = system.layout.sample_keys
-        inside = bad - starts[np.searchsorted(starts, bad, side="right") - 1]
+        streams = system.layout.streams
+        inside = bad - streams.keys(streams.holding(bad))
         begins = np.append(True, (np.diff(bad) > 1) | (inside[1:] % 64 == 0))
         gaps[bad, np.cumsum(begins) - 1] = 1
     if flags != "cut":

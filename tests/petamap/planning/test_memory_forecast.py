@@ -120,7 +120,7 @@ def test_the_model_of_templates_is_as_large_as_predicted(name):
 
 
 def setup_samples(system):
-    return int(system.layout.sample_keys[-1])
+    return system.layout.streams.n_keys
 
 
 def test_smooth_functions_take_little_and_those_of_intervals_are_kept_once():

@@ -52,7 +52,7 @@ def test_ranks_hold_the_samples_of_the_map_maker(ends, more):
         occupancy = coverage.occupancy(distribution)
         order = layout.order(groups)
         assert sorted(order) == list(range(layout.n_blocks))
-        bounds = distribute(layout.costs()[order], size)
+        bounds = distribute(layout.costs(order), size)
         for rank in range(size):
             share = layout.local_blocks(np.sort(order[bounds[rank] : bounds[rank + 1]]))
             held = sum(segment.stop - segment.start for segment in share.segments)
@@ -88,7 +88,8 @@ def test_what_a_rank_holds_may_end_in_the_margin(more):
     layout = run.layout
     distribution = distribute_samples(layout, None, layout.n_blocks)
     # between the ends of what two ranks hold there is then nothing but margin
-    to_go = layout.sample_keys[distribution.streams + 1] - distribution.end
+    streams, every = distribution.streams, layout.streams
+    to_go = every.keys(streams) + every.lengths(streams) - distribution.end
     assert np.any((to_go > 0) & (to_go < layout.margin))
     sample = full_sky_sample(run.pixelization)
     coverage = compute_pixel_coverage(run, sample, [distribution], 1, SilentProgress())

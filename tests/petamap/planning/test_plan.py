@@ -37,7 +37,7 @@ def real_plans(comm):
     planned = plan(config, comm.size, machine, n_threads=1)
     assert planned.fraction == 1
     for distribution in possible_distributions(4):
-        share = layout.local_blocks(layout.rank_blocks(distribution.groups, comm.size)[comm.rank])
+        share = layout.local_blocks(layout.rank_blocks(distribution.groups, comm.size, comm.rank))
         keys = Projection(observations, layout, share, grid, Stokes.I).keys()
         (prediction,) = (o for o in planned.predictions if o.distribution == distribution and o.threads == 1)
         assert set(prediction.forecast.loads) == set(ALGORITHMS)

@@ -1,0 +1,66 @@
+"""Intervals of a run whose streams are alike: detector by detector, of the same noise, rate and length."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from petacomm.base.typing import Int64Array
+from petamap.data.observation import Observation, same_in_intervals
+from petamap.mapmaking.noise_kernels import ModelOf, declared_model
+from petamap.mapmaking.stream_table import StreamTable
+from petamap.noise.band import rounded_length
+
+
+@dataclass(frozen=True)
+class IntervalClasses:
+    """Classes of alike intervals of a run.
+
+    Attributes
+    ----------
+    class_of : int64 (n_row,)
+        Of each row of a `StreamTable`.
+    rows : int64 (n_class,)
+        The first row of each class.
+    lengths : int64 (n_class,)
+        Samples of their intervals, rounded.
+    """
+
+    class_of: Int64Array
+    rows: Int64Array
+    lengths: Int64Array
+
+
+def interval_classes(
+    observations: Sequence[Observation], streams: StreamTable, model_of: ModelOf = declared_model
+) -> IntervalClasses:
+    """Return the classes of the intervals of a run.
+
+    Noise that is not the declared one, or may differ by interval, makes a class of each interval.
+    """
+    known: dict[Hashable, int] = {}
+    groups = [known.setdefault(_noise_of(one), len(known)) for one in observations]
+    same = [model_of is declared_model and same_in_intervals(one) for one in observations]
+    recorded, places = np.unique(streams.stop - streams.start - 2 * streams.margin, return_inverse=True)
+    lengths = np.array([rounded_length(n) for n in recorded.tolist()], np.int64)[places]
+    alone = ~np.array(same, np.bool_)[streams.observation]
+    own = np.where(alone, np.arange(streams.n_rows), -1)
+    keys = np.stack([np.array(groups, np.int64)[streams.observation], lengths, own], axis=1)
+    _, rows, class_of = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    # numbered in the order of their first rows
+    order = np.argsort(rows)
+    numbers = np.empty(len(rows), np.int64)
+    numbers[order] = np.arange(len(rows))
+    return IntervalClasses(numbers[class_of.reshape(-1)], rows[order], lengths[rows[order]])
+
+
+def _noise_of(observation: Observation) -> Hashable:
+    """Return what is equal for observations whose detectors have the same noise."""
+    key = observation.n_det, observation.sample_rate
+    try:
+        hash(observation.noise)
+    except TypeError:  # it holds arrays
+        return id(observation.noise), *key
+    return observation.noise, *key
