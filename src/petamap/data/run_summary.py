@@ -209,7 +209,7 @@ class Product:
     kind: str = option(help="What the product is.", choices=PRODUCT_KINDS)
     unit: str = option(help="Unit of the pixels.")
     stokes: str = option(help="Components of the file in order, as I, QU or IQU; empty where it has none.")
-    sha256: str = option(help="SHA-256 of the pixels as little-endian float64.")
+    sha256: str = option(help="SHA-256 of the pixels: of maps, that of the SHA-256 of slabs of 4096.")
     of: str = option("", help="Band or component that it is of; empty where there are none, or it is of all.")
 
 

@@ -18,6 +18,8 @@ from petamap.data import run_summary as summary
 from petamap.mapmaking.coadd import CoaddedMap
 from petamap.mapmaking.product_set import put_in_place
 from petamap.mapmaking.products import covariance_names, product_cards
+from petamap.mapmaking.slabs import is_partial
+from petamap.sky.map_digest import map_sha256
 from petamap.sky.map_file import write_map
 from petamap.sky.stokes import Stokes
 
@@ -68,11 +70,12 @@ def _write(
 
     def write(kind: str, title: str, values: FloatArray, names: Sequence[str], unit: str) -> None:
         path = out / f"{name}_{kind}.fits"
+        partial = is_partial(sky.pixelization, int(np.isfinite(values).any(axis=0).sum()))
         write_map(
             path, values, sky.pixelization, names=names, unit=unit, run_id=run_id, frame=sky.frame,
-            cards=product_cards(kind),
+            cards=product_cards(kind), partial=partial,
         )  # fmt: skip
-        digest = summary.pixels_sha256(values)
+        digest = map_sha256(values)
         stokes = letters if kind == "map" else ""
         products.append(
             summary.Product(name=title, file=path.name, kind=kind, unit=unit, stokes=stokes, sha256=digest)

@@ -10,6 +10,7 @@ from petacomm.base.errors import ResourceError
 from petacomm.mpi import Communicator, agree_on_errors
 from petamap.mapmaking.map_outputs import MADE_APART, output_names, product_kinds
 from petamap.mapmaking.setup import RunSetup
+from petamap.mapmaking.slabs import is_partial
 from petamap.mapmaking.system import MapmakingSystem
 
 _HEADER_BYTES = 3 * 2880  # of FITS
@@ -31,7 +32,11 @@ def product_bytes(
     n_covariance : int
         Rows of the covariance of all pixels; 0 for none.
     """
-    n, n_pix = system.projection.stokes.n, system.projection.sky.n_pix
+    n, row = system.projection.stokes.n, 0
+    n_rows = system.projection.sky.n_pix
+    n_seen = -(-setup.n_seen // len(system.map_names))
+    if is_partial(system.projection.sky, n_seen):
+        n_rows, row = n_seen, 4
     columns = {"hits": 1, "part_hits": 1, "rcond": 1, "covariance": n * (n + 1) // 2}
     kinds = [kind for kind in product_kinds(setup.config, setup.observations) if kind not in MADE_APART]
     maps = [
@@ -42,7 +47,7 @@ def product_bytes(
     ]
     maps += [columns.get(kind, n) for _, kind in of_splits]
     covariance = _HEADER_BYTES + 8 * n_covariance**2 if n_covariance else 0
-    return sum(_HEADER_BYTES + 8 * n_columns * n_pix for n_columns in maps) + covariance
+    return sum(_HEADER_BYTES + (row + 8 * n_columns) * n_rows for n_columns in maps) + covariance
 
 
 def require_space(comm: Communicator, out: Path, n_bytes: int) -> None:

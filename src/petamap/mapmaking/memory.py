@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from petacomm.base.host import resident_bytes
-from petamap.mapmaking.slabs import slab_bytes
+from petamap.mapmaking.slabs import is_partial, slab_bytes
 from petamap.mapmaking.vectors import MAX_WIDTH, width_for
 
 if TYPE_CHECKING:
@@ -98,6 +98,8 @@ class Sizes:
         Pixels that other ranks own, of which the rank keeps the solver's vectors as well.
     n_sent : int
         Rows that the rank sends in an all-reduce; used where it keeps ghosts.
+    partial : bool
+        Whether files of maps have the observed pixels alone.
     """
 
     n_pix: int
@@ -111,6 +113,7 @@ class Sizes:
     n_kept: int = 0
     n_ghosts: int = 0
     n_sent: int = 0
+    partial: bool = False
 
 
 def map_bytes(sizes: Sizes) -> int:
@@ -135,7 +138,7 @@ def map_bytes(sizes: Sizes) -> int:
     summed = 0 if threads == sizes.n_ranks == 1 else threads * held
     solving = (7 * width + 1) * owned + at_holders + summed
     # binned map, x; the widest product, and this rank's part in writing it
-    slab = slab_bytes(sizes.n_pix, triangle, sizes.n_ranks, n)
+    slab = slab_bytes(sizes.n_pix, triangle, sizes.n_ranks, n, sizes.partial)
     writing = 2 * owned * width + at_holders + 8 * n * triangle + slab + _FITS_BYTES
     return always + max(reading, solving, writing)
 
@@ -178,7 +181,7 @@ def plan_memory(
 ) -> MemoryPlan:
     """Return the memory that a run will need, once owners of pixels are known.
 
-    `n_rhs` and `n_kept` are those of `Sizes`; amplitudes have rows as gaps have.
+    `n_rhs` and `n_kept` are those of `Sizes`; amplitudes have rows as gaps have. Collective.
     """
     sizes = Sizes(
         n_pix=projection.pixelization.n_pix,
@@ -192,6 +195,7 @@ def plan_memory(
         n_kept=n_kept,
         n_ghosts=pixels.n_ghosts,
         n_sent=pixels.plan.bytes_per_call(1, 1) if pixels.n_ghosts else 0,
+        partial=is_partial(projection.pixelization, int(pixels.comm.sum(pixels.n_owned))),
     )
     samples = (projection.bytes_to_keep if keep else 0) + projection.local.n_held // 8
     # the bits of the gaps are allocated already, and so is pointing that was kept when pixels were found

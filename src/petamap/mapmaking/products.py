@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,14 +14,15 @@ from petacomm.base.errors import ConfigError
 from petacomm.base.exact import add_exactly, round_limbs, zero_limbs
 from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.mpi import Communicator, agree_on_errors
-from petamap.data.run_summary import Product, pixels_sha256
+from petamap.data.run_summary import Product
 from petamap.mapmaking.binning import triangle
 from petamap.mapmaking.maps_in_memory import KeptProducts
-from petamap.mapmaking.slabs import Slabs, write_slabs
+from petamap.mapmaking.slabs import Slabs, is_partial, write_slabs
 from petamap.mapmaking.system import MapmakingSystem
 from petamap.sky.healpix import Healpix
 from petamap.sky.map_conventions import iau_to_cosmo_signs
-from petamap.sky.map_file import read_map
+from petamap.sky.map_digest import map_sha256
+from petamap.sky.map_file import read_observed
 from petamap.sky.map_header import MapHeader, make_map_header
 from petamap.sky.numbered import ImageLayout, NumberedPixels
 from petamap.sky.pixelization import Pixelization
@@ -91,8 +91,11 @@ class MapWriter:
         """Write half the difference from the map that another writer has, (n_owned there, n_columns)."""
 
         def collected(slabs: Slabs) -> FloatArray:
-            same = other._by_row if slabs is self._by_row else other._by_pixel
-            return (slabs.collect(values) - same.collect(others)) / 2
+            if slabs.held is None:
+                same = other._by_row if slabs is self._by_row else other._by_pixel
+                return (slabs.collect(values) - same.collect(others)) / 2
+            same = Slabs(self.comm, slabs.n_rows, other._pixels(), True, slabs.bounds)
+            return (slabs.collect(values) - same.collect_as(slabs, same.collect(others))) / 2
 
         return self._write("null", path, title, names, unit, collected)
 
@@ -105,7 +108,7 @@ class MapWriter:
             write_slabs(path, self._header(kind, names, unit), self._by_row, slab)
             if self._by_pixel is not self._by_row:
                 slab = collected(self._by_pixel)
-            digest = self._sha256(slab)
+            digest = self._by_pixel.sha256(slab)
         else:
             digest = self._keep(path, collected(self._by_pixel), names, unit)
         if self.comm.rank != 0:
@@ -120,11 +123,12 @@ class MapWriter:
 
     def _header(self, kind: str, names: list[str], unit: str) -> MapHeader | None:
         """Return the header of a file, on rank 0."""
+        n_observed = self._n_owned if self._by_pixel.held is not None else None
         with agree_on_errors(self.comm):
             if self.comm.rank == 0:
                 return make_map_header(
                     self._pixelization, names=names, unit=unit, run_id=self.run_id, frame=self._map_frame,
-                    cards={**product_cards(kind), **self.cards},
+                    n_observed=n_observed, cards={**product_cards(kind), **self.cards},
                 )  # fmt: skip
         return None
 
@@ -135,16 +139,16 @@ class MapWriter:
         with agree_on_errors(self.comm):
             if self.comm.rank == 0:
                 values = np.empty((len(names), self._pixelization.n_pix))
-        for column, first, piece in self._by_pixel.stream(slab):
+        for column, pixels, piece in self._by_pixel.stream(slab):
             assert values is not None, "rank 0 has room"
-            values[column, first : first + len(piece)] = piece
+            values[column, pixels] = piece
         if values is None:
             return ""
         columns = tuple(names)
         convention = "COSMO" if (iau_to_cosmo_signs(columns) < 0).any() else None
         units = (unit,) * len(columns)
         self.kept.keep(path, SkyMap(values, self._pixelization, columns, units, self._map_frame, convention))
-        return pixels_sha256(values)
+        return map_sha256(values)
 
     def require_reference(self, path: Path, n_columns: int) -> None:
         """Raise the error of a file with which `compare` could not compare such a map. Collective."""
@@ -162,22 +166,14 @@ class MapWriter:
         with agree_on_errors(comm):
             if comm.rank == 0:
                 reference = _Reference(path, self._pixelization, values.shape[1])
-        slab = self._by_pixel.collect(values)
-        for column, first, piece in self._by_pixel.stream(slab):
+        for column, pixels, piece in self._by_pixel.stream(self._by_pixel.collect(values)):
             assert reference is not None, "rank 0 has read it"
-            reference.compare(column, first, piece)
+            reference.compare(column, pixels, piece)
         found: tuple[float, float] | None = None
         with agree_on_errors(comm):
             if reference is not None:
                 found = reference.difference()
         return found
-
-    def _sha256(self, slab: FloatArray) -> str:
-        """Return `petamap.data.run_summary.pixels_sha256` of the whole map, (n_columns, n_pix), on rank 0."""
-        digest = hashlib.sha256()
-        for _, _, piece in self._by_pixel.stream(slab):
-            digest.update(piece.astype("<f8", copy=False).data)
-        return digest.hexdigest()
 
     @cached_property
     def _pixelization(self) -> Pixelization:
@@ -193,7 +189,13 @@ class MapWriter:
 
     @cached_property
     def _by_pixel(self) -> Slabs:
-        return Slabs(self.comm, self._pixelization.n_pix, self._pixels())
+        partial = self.kept is None and is_partial(self._pixelization, self._n_owned)
+        return Slabs(self.comm, self._pixelization.n_pix, self._pixels(), partial)
+
+    @cached_property
+    def _n_owned(self) -> int:
+        """Number of pixels that ranks own."""
+        return int(self.comm.sum(len(self.keys)))
 
     @cached_property
     def _by_row(self) -> Slabs:
@@ -222,7 +224,7 @@ class _Reference:
     def __init__(self, path: Path, pixelization: Pixelization, n_columns: int) -> None:
         self.path = path
         self.pixelization = pixelization
-        self.map = read_map(path)
+        self.map = read_observed(path)
         self.largest = 0.0
         self.squares = zero_limbs()
         self.n = 0
@@ -237,23 +239,23 @@ class _Reference:
                 where=str(path), mend="compare with a map of the same pixelization and Stokes parameters",
             )  # fmt: skip
 
-    def compare(self, column: int, first: int, values: FloatArray) -> None:
-        """Accumulate the difference of the pixels from `first` on."""
-        there = self.map.values[column, self._pixels(first, first + len(values))]
+    def compare(self, column: int, pixels: Int64Array, values: FloatArray) -> None:
+        """Accumulate the difference of some pixels."""
+        there = self.map.at(column, self._pixels(pixels))
         difference = (values - there)[np.isfinite(values) & np.isfinite(there)]
         self.largest = max(self.largest, float(np.abs(difference).max(initial=0.0)))
         add_exactly(difference**2, self.squares)
         self.n += len(difference)
 
-    def _pixels(self, first: int, stop: int) -> Int64Array | slice:
-        """Return the positions of pixels of the map in the file."""
+    def _pixels(self, pixels: Int64Array) -> Int64Array:
+        """Return the numbers that pixels of the map have in the file."""
         mine, other = self.pixelization, self.map.pixelization
         layout = _layout(mine)
         if layout is not None and other.n_pix != mine.n_pix:
-            return layout.index[first:stop]
+            return layout.index[pixels]
         if isinstance(mine, Healpix) and isinstance(other, Healpix) and mine.nest != other.nest:
-            return mine.reordered(np.arange(first, stop))
-        return slice(first, stop)
+            return mine.reordered(pixels)
+        return pixels
 
     def difference(self) -> tuple[float, float]:
         """Return the largest and the rms difference."""

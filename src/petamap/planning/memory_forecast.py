@@ -14,6 +14,7 @@ from petamap.data.config import RunConfig
 from petamap.mapmaking.memory import MemoryPlan, Sizes, component_bytes, map_bytes, split_bytes
 from petamap.mapmaking.own_temperature import with_temperature
 from petamap.mapmaking.preconditioning import SAMPLES_PER_VISIT, bytes_a_gap, has_templates
+from petamap.mapmaking.slabs import is_partial
 from petamap.mapmaking.split_parts import split_parts
 from petamap.mapmaking.stream_terms import StreamTerms
 from petamap.mapmaking.template_memory import StreamFunctions, TemplateBytes, template_model_bytes
@@ -114,6 +115,7 @@ class MemoryForecast:
             n_gaps=n_gaps,
             n_ranks=forecast.size,
             n_threads=threads,
+            partial=is_partial(self.run.pixelization, round(forecast.n_global.value)),
         )
         name = self.config.comm.reduction
         if name not in ALGORITHMS or not ALGORITHMS[name].allreduce_only:
@@ -203,8 +205,8 @@ class SampledFunctions:
         """Return the bytes of the functions that a rank keeps of its streams."""
         if not self._some:
             return 0
-        every = self._run.layout.streams
-        intervals = {(every[stream].observation, every[stream].interval): stream for stream in streams}
+        rows = self._run.layout.streams.rows(np.asarray(streams, np.int64)).tolist()
+        intervals = dict(zip(rows, streams, strict=True))
         own = sum(self.of(stream).own_bytes for stream in streams)
         return own + sum(self.of(stream).interval_bytes for stream in intervals.values())
 

@@ -19,6 +19,8 @@ from petamap.sky.pixelization import Pixelization
 # Bytes of all values; base64 adds a third, and the page must stay below 5 MB.
 BUDGET = 3_300_000
 _UNSEEN = 65535
+# Pixels for each of a map's, up to which they are counted in place of sorted.
+_DENSE = 16
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class MapLayer:
     product, kind, component, unit : str
         Names to display, and the kind of product.
     read : function
-        Returns the values, float64 (n_pix,), nan for pixels without a value. It is called twice, so that
+        Returns the values, float64 (n_row,), nan for pixels without a value. It is called twice, so that
         large maps need not be in memory at the same time.
     """
 
@@ -43,11 +45,22 @@ class MapLayer:
 
 @dataclass(frozen=True)
 class MapSheet:
-    """Layers with a common pixelization; `frame` is galactic, equatorial, ecliptic or ''."""
+    """Layers with common pixels.
+
+    Attributes
+    ----------
+    pixelization : Pixelization
+    frame : str
+        galactic, equatorial, ecliptic or ''.
+    layers : list of MapLayer
+    pixels : int64 (n_row,), optional
+        The pixels of which layers have values, increasing; by default all.
+    """
 
     pixelization: Pixelization
     frame: str
     layers: list[MapLayer]
+    pixels: Int64Array | None = None
 
 
 def embed_maps(sheets: Sequence[MapSheet], budget: int = BUDGET) -> dict[str, Any]:
@@ -61,14 +74,16 @@ def embed_maps(sheets: Sequence[MapSheet], budget: int = BUDGET) -> dict[str, An
     grids: list[dict[str, Any]] = []
     layers: list[dict[str, Any]] = []
     for sheet in sheets:
-        seen = np.zeros(sheet.pixelization.n_pix, bool)
+        every = sheet.pixels
+        seen = np.zeros(sheet.pixelization.n_pix if every is None else len(every), bool)
         entries = []
         for layer in sheet.layers:
             values = layer.read()
             np.logical_or(seen, np.isfinite(values), out=seen)
             entries.append(_layer_entry(layer, values) | {"grid": len(grids)})
         fine = np.flatnonzero(seen)
-        grid, coarse_index = _coarse_grid(sheet, fine, budget // (2 * max(n_layers, 1)))
+        pixels = fine if every is None else every[fine]
+        grid, coarse_index = _coarse_grid(sheet, pixels, budget // (2 * max(n_layers, 1)))
         n_pix = int(coarse_index.max()) + 1 if coarse_index.size else 0
         for layer, entry in zip(sheet.layers, entries, strict=True):
             means = _block_means(layer.read()[fine], coarse_index, n_pix)
@@ -95,7 +110,11 @@ def _coarse_index(
 ) -> tuple[Int64Array, Int64Array]:
     """Return the pixels `factor` times wider that contain any of `positions`, and the index of each."""
     coarse = positions if factor == 1 else coarse_pixels(pixelization, positions, factor)
-    used = np.zeros(int(coarse.max()) + 1 if coarse.size else 0, bool)
+    n_wide = int(coarse.max()) + 1 if coarse.size else 0
+    if n_wide > _DENSE * coarse.size:
+        pixels, index = np.unique(coarse, return_inverse=True)
+        return pixels, index
+    used = np.zeros(n_wide, bool)
     used[coarse] = True
     return np.flatnonzero(used), np.cumsum(used)[coarse] - 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable
 from functools import lru_cache, partial
@@ -11,12 +12,12 @@ from typing import TypeAlias
 import numpy as np
 
 from petacomm.base.typing import FloatArray
-from petamap.data.product_file import read_product
+from petamap.data.product_file import read_observed_product
 from petamap.data.run_summary import Product, Summary
 from petamap.report.embedding import MapLayer, MapSheet
-from petamap.sky.map_file import SkyMap
+from petamap.sky.observed_map import ObservedMap
 
-Reader: TypeAlias = Callable[[Product], SkyMap]
+Reader: TypeAlias = Callable[[Product], ObservedMap]
 
 # The most maps of parts that are shown, and of bands with all that belongs to them.
 _MOST_PARTS = 12
@@ -26,7 +27,7 @@ _SHOWN = ("map", "sky", "binned", "filtered", "demodulated", "residual", "hits",
 
 
 def read_sheets(summary: Summary, folder: Path) -> list[MapSheet]:
-    """Return the maps of a report, grouped by pixelization.
+    """Return the maps of a report, grouped by their pixels.
 
     At most two files are in memory at the same time.
 
@@ -44,11 +45,11 @@ def read_sheets(summary: Summary, folder: Path) -> list[MapSheet]:
     kinds = {product.kind for product in shown}
     firsts = {product.of: product for product in shown if product.kind == "map"}
     subtract = "residual" not in kinds
-    read = lru_cache(maxsize=2)(lambda product: read_product(folder, summary, product))
+    read = lru_cache(maxsize=2)(lambda product: read_observed_product(folder, summary, product))
     sheets: dict[str, MapSheet] = {}
     for product in shown:
         sky = read(product)
-        sheet = sheets.setdefault(_key(sky), MapSheet(sky.pixelization, sky.frame or "", []))
+        sheet = sheets.setdefault(_key(sky), MapSheet(sky.pixelization, sky.frame or "", [], sky.pixels))
         sheet.layers.extend(_layers(product, sky, read))
         first = firsts.get(product.of)
         if product.kind == "binned" and subtract and first is not None and _match(read(first), sky):
@@ -56,15 +57,16 @@ def read_sheets(summary: Summary, folder: Path) -> list[MapSheet]:
     return list(sheets.values())
 
 
-def _key(sky: SkyMap) -> str:
-    return f"{sky.pixelization.describe()} {sky.frame}"
+def _key(sky: ObservedMap) -> str:
+    rows = "" if sky.pixels is None else hashlib.sha256(sky.pixels.data).hexdigest()
+    return f"{sky.pixelization.describe()} {sky.frame} {rows}"
 
 
-def _match(first: SkyMap, second: SkyMap) -> bool:
+def _match(first: ObservedMap, second: ObservedMap) -> bool:
     return _key(first) == _key(second) and first.names == second.names
 
 
-def _layers(product: Product, sky: SkyMap, read: Reader) -> list[MapLayer]:
+def _layers(product: Product, sky: ObservedMap, read: Reader) -> list[MapLayer]:
     """Return a layer for each column; a single column that is not a Stokes parameter has no name."""
     named = len(sky.names) > 1 or (sky.stokes is not None and product.kind not in ("hits", "rcond"))
     # pixels that were not observed have zero hits and zero condition

@@ -23,6 +23,7 @@ from petamap.sky.map_image import image_columns, image_frame, is_map_image, load
 from petamap.sky.map_table import is_map_table, load_table, table_columns
 from petamap.sky.map_units import to_kelvin
 from petamap.sky.numbered import NumberedPixels
+from petamap.sky.observed_map import ObservedMap
 from petamap.sky.pixelization import Pixelization
 from petamap.sky.sky_map import SkyMap
 
@@ -182,6 +183,22 @@ def read_map(
     >>> sky_map.names, sky_map.unit, sky_map.pixelization
     (('I', 'Q', 'U'), 'K_CMB', Healpix(n_side=4, nest=False))
     """
+    return read_observed(
+        path, hdu=hdu, columns=columns, unit=unit, polarization=polarization, frame=frame, ordering=ordering
+    ).sky_map
+
+
+def read_observed(
+    path: str | os.PathLike[str],
+    *,
+    hdu: int | str | None = None,
+    columns: Sequence[str] | None = None,
+    unit: str | None = None,
+    polarization: str | None = None,
+    frame: str | None = None,
+    ordering: str | None = None,
+) -> ObservedMap:
+    """Read a map as `read_map` does, and hold no pixels but those in the file."""
     choices = (
         ("polarization", polarization, ("COSMO", "IAU")),
         ("frame", frame, FRAME_LETTERS),
@@ -195,9 +212,10 @@ def read_map(
         is_table = is_map_table(map_hdu)
         all_names, all_units = table_columns(map_hdu) if is_table else image_columns(map_hdu)
         chosen, names, assumptions = _choose_columns(all_names, columns, where)
-        values, pixelization = (
-            load_table(map_hdu, chosen, ordering, where) if is_table else load_image(map_hdu, chosen, where)
-        )
+        if is_table:
+            values, pixelization, pixels = load_table(map_hdu, chosen, ordering, where)
+        else:
+            (values, pixelization), pixels = load_image(map_hdu, chosen, where), None
         cards = {name: str(map_hdu.header.get(name, "")).strip().upper() for name in ("COORDSYS", "POLCCONV")}
         in_frame = (None if is_table else image_frame(map_hdu)) or parse_frame(cards["COORDSYS"])
     _check_finite(values, names, where)
@@ -206,7 +224,7 @@ def read_map(
     if in_frame is None and frame is None and not isinstance(pixelization, NumberedPixels):
         assumptions.append("the file does not name its coordinate frame (COORDSYS)")
     messages = tuple(f"{os.fspath(path)}: {line}" for line in assumptions)
-    return SkyMap(values, pixelization, names, units, in_frame or frame, convention, messages)
+    return ObservedMap(pixels, values, pixelization, names, units, in_frame or frame, convention, messages)
 
 
 _PIECE = 1 << 24  # bytes read at once; a multiple of 4

@@ -89,8 +89,8 @@ def table_columns(hdu: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def load_table(
     hdu: Any, chosen: list[int], ordering: str | None, where: str
-) -> tuple[FloatArray, Pixelization]:
-    """Return the values of the chosen columns and the pixelization.
+) -> tuple[FloatArray, Pixelization, Int64Array | None]:
+    """Return the values of the chosen columns, the pixelization, and the pixels; None for all of the sky.
 
     Parameters
     ----------
@@ -113,11 +113,12 @@ def load_table(
     n_given = len(columns[0])
     pixelization = _pixelization(hdu.header, n_given, explicit is None, ordering, where)
     pixels = _pixels(hdu.header, explicit, n_given, pixelization.n_pix, where)
-    values = np.full((len(columns), pixelization.n_pix), np.nan)
+    values = np.empty((len(columns), n_given))
+    order = slice(None) if pixels is None or (np.diff(pixels) > 0).all() else np.argsort(pixels)
     for out, column in zip(values, columns, strict=True):
-        out[pixels] = column
+        out[:] = column[order]
         out[_unseen(out, hdu.header)] = np.nan
-    return values, pixelization
+    return values, pixelization, pixels if pixels is None else pixels[order]
 
 
 def _unseen(values: FloatArray, header: Any) -> Any:
@@ -158,16 +159,18 @@ def _pixelization(
         raise DataError(f"NSIDE is {n_side!r}: {error}", where=where) from error
 
 
-def _pixels(header: Any, explicit: Int64Array | None, n_given: int, n_pix: int, where: str) -> Any:
-    """Return the pixel numbers of rows: an array, or a slice if they are consecutive."""
+def _pixels(
+    header: Any, explicit: Int64Array | None, n_given: int, n_pix: int, where: str
+) -> Int64Array | None:
+    """Return the pixel numbers of rows; None if they are all in their order."""
     if explicit is None:
         first = int(header.get("FIRSTPIX", 0))
         if n_given == n_pix:
-            return slice(None)
+            return None
         end = int(header.get("LASTPIX", -1)) + 1
         if not 0 <= first < end <= n_pix or end - first != n_given:
             raise DataError(f"{n_given} values for {n_pix} pixels", where=where)
-        return slice(first, end)
+        return np.arange(first, end)
     if len(explicit) and not (explicit.min() >= 0 and explicit.max() < n_pix):
         row = int(np.flatnonzero((explicit < 0) | (explicit >= n_pix))[0])
         raise DataError(f"row {row} has pixel {explicit[row]}, outside 0 to {n_pix - 1}", where=where)

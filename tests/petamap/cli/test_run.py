@@ -14,7 +14,8 @@ from petacomm.base.errors import ConfigError
 from petacomm.cli.parser import parse_arguments
 from petamap.cli.main import build_parser, main
 from petamap.cli.run import command_line, configuration_path, require_free, split_words
-from petamap.data.run_summary import Summary, pixels_sha256, summary_schema
+from petamap.data.run_summary import Summary, summary_schema
+from petamap.sky.map_digest import map_sha256
 from petamap.sky.map_file import read_map
 
 CONFIG = """\
@@ -220,7 +221,7 @@ def test_run(tmp_path, monkeypatch, capsys):
     assert (summary.solver.converged, summary.solver.tolerance) == (True, 1e-6)
     assert {product.kind for product in summary.products} >= {"map", "binned", "hits"}
     for product in summary.products:
-        assert pixels_sha256(read_map(tmp_path / "maps" / product.file).values) == product.sha256
+        assert map_sha256(read_map(tmp_path / "maps" / product.file).values) == product.sha256
     assert "data-theme" in (tmp_path / "maps" / "report.html").read_text()
     said = capsys.readouterr().err
     assert "iterations: begins" in said

@@ -15,7 +15,8 @@ from small_runs import config, noisy_scans, one_detector, recorded_with_gains, r
 from small_systems import Samples, compressed
 
 from petacomm.base.errors import ConfigError, ResourceError
-from petamap.data.run_summary import Summary, pixels_sha256, summary_schema
+from petamap.data.run_summary import Summary, summary_schema
+from petamap.sky.map_digest import map_sha256
 from petamap.sky.map_file import read_map, write_map
 
 KINDS = {"hits", "covariance", "rcond", "binned", "map", "residual"}
@@ -43,7 +44,7 @@ def test_summary_is_valid_and_tells_what_is_there(done):
     written = {path.name for path in out.iterdir()}
     assert written == {product.file for product in summary.products} | {"summary.json"}
     for product in summary.products:
-        assert pixels_sha256(read(out / product.file).values) == product.sha256
+        assert map_sha256(read(out / product.file).values) == product.sha256
 
 
 def test_residual_is_what_the_maps_differ_by(done):
@@ -75,11 +76,13 @@ def test_units_and_frame_are_written(done):
     with fits.open(done[0] / "small_covariance.fits") as file:
         assert file[1].header["NOISE"] == "white" and "white part" in file[1].header.comments["NOISE"]
         header = file[1].header
-    assert header["TUNIT1"].strip() in ("K_CMB^2", "K_CMB2") and header["COORDSYS"].strip() in (
+    # less than half of the sky: pixels first
+    assert header["TTYPE1"].strip() == "PIXEL" and header["INDXSCHM"].strip() == "EXPLICIT"
+    assert header["TUNIT2"].strip() in ("K_CMB^2", "K_CMB2") and header["COORDSYS"].strip() in (
         "G",
         "GALACTIC",
     )
-    assert [header[f"TTYPE{i}"].strip() for i in range(1, 7)] == ["II", "IQ", "IU", "QQ", "QU", "UU"]
+    assert [header[f"TTYPE{i}"].strip() for i in range(2, 8)] == ["II", "IQ", "IU", "QQ", "QU", "UU"]
     assert header["ORDERING"].strip() == "RING"
 
 

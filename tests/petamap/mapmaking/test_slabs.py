@@ -1,5 +1,6 @@
 """Map files that all ranks write together: the bytes of one process, whole or absent, on any ranks."""
 
+import hashlib
 import resource
 import shutil
 import tempfile
@@ -18,14 +19,14 @@ from mpi import run_ranks
 
 from petacomm.base.errors import ConfigError, DataError, ResourceError
 from petacomm.mpi import SerialCommunicator
-from petamap.data.run_summary import pixels_sha256
 from petamap.mapmaking import slabs
 from petamap.mapmaking.products import MapWriter, product_cards
-from petamap.mapmaking.slabs import ALIGNMENT, slab_bounds, slab_bytes
+from petamap.mapmaking.slabs import Slabs, is_partial, slab_bounds, slab_bytes
 from petamap.sky.car import CarPatch
 from petamap.sky.flat import FlatPatch
 from petamap.sky.healpix import Healpix
 from petamap.sky.map_conventions import UNSEEN
+from petamap.sky.map_digest import SLAB, map_sha256
 from petamap.sky.map_file import read_map, write_map
 from petamap.sky.numbered import ImageLayout, NumberedPixels
 
@@ -47,12 +48,15 @@ KINDS = (
 )
 
 
-def whole_map(pixelization, n_columns, seed=3):
+def whole_map(pixelization, n_columns, seed=3, patch=False):
     """Return the same map on all ranks, (n_columns, n_pix), and which pixels are held by any rank."""
     rng = np.random.default_rng(seed)
     values = rng.standard_normal((n_columns, pixelization.n_pix))
     values[:, rng.random(pixelization.n_pix) < 0.1] = np.nan
     held = rng.random(pixelization.n_pix) < 0.8
+    if patch:
+        held &= np.arange(pixelization.n_pix) % 3 == 0
+        held[: pixelization.n_pix // 2] = False
     values[:, ~held] = np.nan
     return values, held
 
@@ -106,7 +110,7 @@ def same_bytes(comm):
                 cards=product_cards(kind),
             )  # fmt: skip
             assert (folder / "map.fits").read_bytes() == (folder / "one.fits").read_bytes()
-            assert product.sha256 == pixels_sha256(ordered)
+            assert product.sha256 == map_sha256(ordered)
             assert (product.file, product.kind, product.unit) == ("map.fits", kind, unit)
             assert product.stokes == ("IQU" if kind == "map" else "")
             assert sorted(path.name for path in folder.iterdir()) == ["map.fits", "one.fits"]
@@ -115,9 +119,51 @@ def same_bytes(comm):
         shutil.rmtree(folder)
 
 
+def patches(comm):
+    """Check the files of maps of less than half of the sky, and of their half difference."""
+    folder = shared_folder(comm)
+    for n_side, ordering in ((1, "ring"), (32, "nest"), (64, "ring")):
+        pixelization = Healpix(n_side, nest=True)
+        values, held = whole_map(pixelization, 3, patch=True)
+        others, held_there = whole_map(pixelization, 3, seed=4, patch=True)
+        systems = [system_of(comm, pixelization, one) for one in (held, held_there)]
+        writers = [map_writer(system, "galactic", "test-1", ordering) for system in systems]
+        rows = [rows_of(systems[0], values), rows_of(systems[1], others)]
+        null = writers[0].write_null(
+            folder / "null.fits", "null", rows[0], writers[1], rows[1], names=["I", "Q", "U"], unit="K_CMB"
+        )
+        product = writers[0].write("map", folder / "map.fits", "map", rows[0], ["I", "Q", "U"], "K_CMB")
+        largest = writers[0].compare(folder / "map.fits", rows[0])
+        if comm.rank == 0:
+            assert product.sha256 == map_sha256(in_file(pixelization, ordering, values)[1])
+            assert null.sha256 == map_sha256(in_file(pixelization, ordering, (values - others) / 2)[1])
+            assert largest == (0.0, 0.0)
+            for name, expected in (("map", values), ("null", (values - others) / 2)):
+                _check_patch(folder / f"{name}.fits", pixelization, ordering, held, expected)
+    comm.barrier()
+    if comm.rank == 0:
+        shutil.rmtree(folder)
+
+
+def _check_patch(path, pixelization, ordering, held, expected):
+    assert path.stat().st_size <= 5 * 2880 + held.sum() * 28
+    in_order, ordered = in_file(pixelization, ordering, expected)
+    found = read_map(path)
+    assert found.pixelization == in_order
+    np.testing.assert_array_equal(found.values, ordered)
+    read = healpy.read_map(path, field=None, nest=True, dtype=np.float64)
+    np.testing.assert_array_equal(read, np.where(np.isnan(expected), UNSEEN, expected))
+    with warnings.catch_warnings(), fits.open(path, checksum=True) as hdus:
+        warnings.simplefilter("error")
+        assert hdus[1].header["INDXSCHM"] == "EXPLICIT"
+        pixels = hdus[1].data["PIXEL"]
+        assert np.array_equal(pixels, np.flatnonzero(in_file(pixelization, ordering, held[None])[1][0]))
+    print("BYTES", hashlib.sha256(path.read_bytes()).hexdigest())
+
+
 def a_rank_fails(comm):
     folder = shared_folder(comm)
-    pixelization = Healpix(16, nest=True)
+    pixelization = Healpix(64, nest=True)
     values, held = whole_map(pixelization, 3)
     system = system_of(comm, pixelization, held)
     writer = map_writer(system, "galactic", "test-1", "ring")
@@ -208,6 +254,22 @@ def test_the_bytes_of_one_process(n_ranks):
     run_ranks(same_bytes, n_ranks)
 
 
+def test_patches_are_written_by_themselves_and_the_same_on_any_ranks():
+    said = [run_ranks(patches, n_ranks).out for n_ranks in (1, 3)]
+    assert said[0] == said[1] and said[0].count("BYTES") == 6
+
+
+def test_slabs_of_patches_are_as_high_on_each_rank():
+    rows = np.arange(7 * SLAB, 15 * SLAB)
+    comm = SimpleNamespace(
+        size=4, rank=0, allreduce=lambda counts, _: counts, alltoallv=lambda sent, n: (sent[: n[0]], n[:1])
+    )
+    made = Slabs(comm, 40 * SLAB, rows, partial=True)
+    assert np.array_equal(np.diff(np.searchsorted(rows, made.bounds)), [2 * SLAB] * 4)
+    assert is_partial(Healpix(16), 1535) and not is_partial(Healpix(16), 1536)
+    assert not is_partial(FLAT, 1)
+
+
 @pytest.mark.parametrize("n_ranks", cases(3, long=(1,)))
 def test_a_failing_rank_leaves_what_was_there(n_ranks):
     run_ranks(a_rank_fails, n_ranks)
@@ -240,16 +302,26 @@ def test_slabs_are_aligned_and_cover_all_rows(n_rows, size):
     bounds = slab_bounds(n_rows, size)
     heights = np.diff(bounds)
     assert bounds[0] == 0 and bounds[-1] == n_rows and len(heights) == size and (heights >= 0).all()
-    assert all(bound % ALIGNMENT == 0 or bound == n_rows for bound in bounds)
-    assert heights.max() < n_rows / size + ALIGNMENT
+    assert all(bound % SLAB == 0 or bound == n_rows for bound in bounds)
+    assert heights.max() < n_rows / size + SLAB
 
 
 @pytest.mark.parametrize("ordering", ["ring", "nest"])
-@pytest.mark.parametrize(("names", "n_side"), [(["HITS"], 256), (["I", "Q", "U"], 256), (["A"] * 6, 128)])
-def test_the_memory_that_was_predicted(tmp_path, ordering, names, n_side):
+@pytest.mark.parametrize(
+    ("names", "n_side", "n_seen"),
+    [
+        (["HITS"], 256, None),
+        (["I", "Q", "U"], 256, None),
+        (["A"] * 6, 128, None),
+        (["I", "Q", "U"], 4096, 10**5),
+    ],
+)
+def test_the_memory_that_was_predicted(tmp_path, ordering, names, n_side, n_seen):
     pixelization = Healpix(n_side, nest=True)
-    system = system_of(SerialCommunicator(), pixelization, np.ones(pixelization.n_pix, bool))
-    rows = np.ones((pixelization.n_pix, len(names)))
+    n_seen = pixelization.n_pix if n_seen is None else n_seen
+    projection = SimpleNamespace(pixelization=pixelization)
+    system = SimpleNamespace(comm=SerialCommunicator(), keys=np.arange(n_seen), projection=projection)
+    rows = np.ones((n_seen, len(names)))
     names = [f"{name}{i}" for i, name in enumerate(names)]
     map_writer(system, "galactic", "r", ordering).write("hits", tmp_path / "m", "", rows, names, "")
     writer = map_writer(system, "galactic", "r", ordering)  # the libraries are there now
@@ -257,5 +329,6 @@ def test_the_memory_that_was_predicted(tmp_path, ordering, names, n_side):
     writer.write("hits", tmp_path / "map.fits", "", rows, names, "")
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    predicted = slab_bytes(pixelization.n_pix, len(names), 1, pixelization.n_pix)
+    partial = is_partial(pixelization, n_seen)
+    predicted = slab_bytes(pixelization.n_pix, len(names), 1, n_seen, partial)
     assert 0.6 * predicted < peak < predicted

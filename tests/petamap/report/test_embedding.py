@@ -1,6 +1,7 @@
 """Tests of embedded maps: values, means of blocks, and size."""
 
 import base64
+from dataclasses import replace
 
 import healpy
 import numpy as np
@@ -49,6 +50,17 @@ def test_small_maps_are_exact_to_float32():
     pixels, found = unpacked(embed_maps([sheet(Healpix(16), values)]))
     assert np.array_equal(pixels, np.flatnonzero(np.isfinite(values)))
     assert np.array_equal(found, values[pixels].astype(np.float32))
+
+
+@pytest.mark.parametrize(("nest", "budget"), [(True, 10**6), (False, 10**6), (True, 4000), (False, 4000)])
+def test_pixels_of_a_patch_are_embedded_as_those_of_the_sky(nest, budget):
+    values = np.full(12 * 256**2, np.nan)
+    pixels = 5000 + np.flatnonzero(np.random.default_rng(2).random(9000) < 0.3)
+    values[pixels] = np.random.default_rng(3).normal(size=len(pixels))
+    values[pixels[:7]] = np.nan
+    whole = embed_maps([sheet(Healpix(256, nest), values)], budget)
+    patch = replace(sheet(Healpix(256, nest), values[pixels]), pixels=pixels)
+    assert embed_maps([patch], budget) == whole
 
 
 def test_layers_share_the_pixels_of_any_of_them():
