@@ -6,6 +6,7 @@ Must not import: any other room of petacomm but base.
 from petacomm.mpi.agreement import agree, agree_on_errors
 from petacomm.mpi.communicator import Communicator, MpiCommunicator
 from petacomm.mpi.errors import collective_errors
+from petacomm.mpi.node_arrays import share_on_nodes, spread_on_nodes
 from petacomm.mpi.serial import SerialCommunicator, world
 from petacomm.mpi.shared_memory import SharedWindow
 
@@ -17,5 +18,7 @@ __all__ = [
     "agree",
     "agree_on_errors",
     "collective_errors",
+    "share_on_nodes",
+    "spread_on_nodes",
     "world",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from petacomm.base.display import Displayed, some_names
 from petacomm.base.typing import FloatArray, UInt8Array
+from petacomm.mpi import Communicator
 from petamap.data.template import Template
 from petamap.noise.common_modes import CommonNoise
 from petamap.noise.model import NoiseModel
@@ -19,7 +20,8 @@ from petamap.pointing.protocol import Pointing
 class Signal(Protocol):
     """Contribution to the time stream: a file, a simulated sky, simulated noise. Contributions add.
 
-    That of a simulated sky alone has an attribute `of_sky`, which is True.
+    That of a simulated sky alone has an attribute `of_sky`, which is True. One that is made of what the ranks
+    of a node can share has a method `share`, which all ranks call with a communicator before they read.
     """
 
     def add_signal(self, detector: int, start: int, stop: int, out: FloatArray) -> None:
@@ -70,6 +72,15 @@ def add_signals(
             else:
                 batched = cast(BatchedSignal, batch[0])
                 batched.add_signal_batch(batch, detector, start, stop, [outs[number] for number in numbers])
+
+
+def share_signals(datasets: Iterable[Iterable[Iterable[Signal]]], comm: Communicator) -> None:
+    """Make what ranks can share once on each node, of the signals of data sets. Collective."""
+    for dataset in datasets:
+        for signals in dataset:
+            for signal in signals:
+                if (share := getattr(signal, "share", None)) is not None:
+                    share(comm)
 
 
 class Flags(Protocol):

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from petacomm.base.typing import FloatArray, UInt8Array
-from petamap.data.observation import Flags, Noise, Signal
+from petacomm.mpi import Communicator
+from petamap.data.observation import Flags, Noise, Signal, share_signals
 from petamap.noise.model import NoiseModel, TabulatedPsd, noise_key
 from petamap.noise.toeplitz import sampled_psd
 
@@ -89,6 +90,10 @@ class FilteredSignal:
     def of_sky(self) -> bool:
         """Whether it is a simulated sky alone."""
         return bool(getattr(self.signal, "of_sky", False))
+
+    def share(self, comm: Communicator) -> None:
+        """Make once on each node what ranks can share. Collective."""
+        share_signals([[[self.signal]]], comm)
 
     def add_signal(self, detector: int, start: int, stop: int, out: FloatArray) -> None:
         """Add samples [start, stop) of a detector to `out`, float64 (stop - start,)."""

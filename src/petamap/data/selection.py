@@ -10,7 +10,8 @@ from typing import Any
 from petacomm.base.name_patterns import choose_names
 from petacomm.base.options import option
 from petacomm.base.typing import Float32Array, FloatArray, Int32Array, UInt8Array, UInt32Array
-from petamap.data.observation import Observation
+from petacomm.mpi import Communicator
+from petamap.data.observation import Observation, share_signals
 from petamap.data.source import SourceContext
 from petamap.noise.model import NoiseModel
 from petamap.pointing.protocol import Pointing
@@ -100,6 +101,10 @@ class ChosenDetectors:
 
     part: Any
     numbers: tuple[int, ...]
+
+    def share(self, comm: Communicator) -> None:
+        """Make once on each node what ranks can share. Collective."""
+        share_signals([[[self.part]]], comm)
 
     def add_signal(self, detector: int, start: int, stop: int, out: FloatArray) -> None:
         """Add samples [start, stop) of a detector to `out`, float64 (stop - start,)."""

@@ -13,7 +13,7 @@ from petacomm.base.errors import DataError
 from petacomm.base.threads import map_with_states
 from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.mpi import agree_on_errors
-from petamap.data.observation import Signal
+from petamap.data.observation import Signal, share_signals
 from petamap.data.read_ahead import forget_pieces
 from petamap.mapmaking.binning import signal_unit, term_bits
 from petamap.mapmaking.projection import Projection
@@ -153,6 +153,7 @@ class _Reading:
         projection, width = self.system.projection, width_for(len(datasets))
         noise, blocks = self.system.noise, projection.local.blocks
         systems = [self.system, *others]
+        share_signals(datasets, self.system.comm)
 
         def add(sums: list[_Sums], unit: int) -> None:
             members = noise.members(unit)

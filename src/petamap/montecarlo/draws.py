@@ -153,7 +153,7 @@ class Draws:
 
 @dataclass(eq=False)
 class Realization:
-    """Random signals of one realization, made at first use and kept."""
+    """Random signals of one realization, made at first use and kept until they are forgotten."""
 
     draws: Draws
     number: int
@@ -178,6 +178,11 @@ class Realization:
         if part == "both":
             return [(*sky, *noise) for sky, noise in zip(self._sky, self._noise, strict=True)]
         return self._sky if part == "sky" else self._noise
+
+    def forget_signals(self) -> None:
+        """Forget skies and noise, which take much memory, and are made again if they are asked for."""
+        for name in ("_sky", "_noise"):
+            self.__dict__.pop(name, None)
 
     def input(self, names: Sequence[str], l_max: int) -> FloatArray:
         """Return the spectra of the a_lm of the sky, float64 (n_names, l_max + 1); 0 beyond their l_max."""

@@ -184,22 +184,17 @@ class MapGatherer:
         assert isinstance(solved, Healpix), "checked before the set-up of the system"
         self.comm = system.comm
         self.pixelization = Healpix(solved.n_side)
-        keys, _ = system.comm.allgather_rows(system.keys)
-        self._pixels = solved.reordered(keys) if solved.nest else keys
+        self._pixels = solved.reordered(system.keys) if solved.nest else system.keys
 
     def gather(self, root: int, values: FloatArray, empty: float = np.nan) -> FloatArray | None:
         """Return columns, (n_owned, n), as a map on rank `root`, float64 (n, n_pix); None on other ranks.
 
         `empty` is the value of pixels without an owner.
         """
+        pixels = self.comm.gather_rows(self._pixels, root)
         rows = self.comm.gather_rows(np.ascontiguousarray(values), root)
-        if rows is None:
+        if rows is None or pixels is None:
             return None
         full = np.full((values.shape[1], self.pixelization.n_pix), empty)
-        full[:, self._pixels] = rows.T
-        return full
-
-    def allgather(self, values: FloatArray, empty: float) -> FloatArray:
-        """Return columns, (n_owned, n), as a map on all ranks, float64 (n, n_pix)."""
-        full: FloatArray = self.comm.bcast(self.gather(0, values, empty))
+        full[:, pixels] = rows.T
         return full

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from petacomm.base.host import available_bytes
@@ -98,10 +99,29 @@ def _bytes_at_once(config: RunConfig, system: MapmakingSystem, batch: int, n_tra
     memory, n_rhs = system.memory, batch * len(MAPPED_PARTS[config.montecarlo.parts])
     kept = kept_vectors(config, n_training)
     planned = plan_memory(system.projection, system.shared.pixels, memory.keep, n_rhs, kept)
+    ranks = system.comm.node_size()
     sides = [getattr(source.options, "n_side", None) for source in config.sources if "sky" in source.kind]
-    skies = sum(2 * 3 * 8 * 12 * int(side) ** 2 for side in sides if side is not None)
+    sky = sum(3 * 8 * 12 * int(side) ** 2 for side in sides if side is not None)
+    # one that is made, in two orders, and those that a node shares
+    skies = 2 * sky + batch * sky / ranks
     # what is resident already is that of before the maps
-    return float(memory.base + memory.samples + memory.preconditioner + planned.maps + batch * skies)
+    known = memory.base + memory.samples + memory.preconditioner
+    return float(known + planned.maps + max(skies, _spectra_bytes(config, system, batch)))
+
+
+def _spectra_bytes(config: RunConfig, system: MapmakingSystem, batch: int) -> float:
+    """Return the bytes of a rank that makes spectra: of whole maps, and its part of what a node shares.
+
+    A map in work takes about five maps of a component beside its own.
+    """
+    n_stokes, one = system.projection.stokes.n, 8 * system.projection.sky.n_pix
+    parts = MAPPED_PARTS[config.montecarlo.parts]
+    # a realization for each thread, gathered and in work
+    at_once = min(-(-batch // system.comm.size), system.projection.n_threads)
+    n_maps = len(parts) + (len(parts) == 2)
+    # weights, directions, harmonics of the weights
+    shared = (2 + 3 * (not config.spectra.keep_dipole) + 2.25 * n_stokes) * one
+    return shared / system.comm.node_size() + at_once * (n_maps * n_stokes + n_stokes + 5) * one
 
 
 def kept_vectors(config: RunConfig, n_training: int = 1) -> int:
@@ -233,3 +253,14 @@ def _seconds(config: RunConfig, groups: int, samples: float, kept: bool, sums: f
     each = -(-options.realizations // groups) * n_solved
     n_training = options.vectors_from * n_solved if options.vectors else 0
     return samples * _SET_UP * 1e-9 + (each + n_training) * solution
+
+
+@contextmanager
+def errors_end_all_groups(comm: Communicator, group: Communicator) -> Iterator[None]:
+    """Make an error that the ranks of a group agree on end all groups."""
+    try:
+        yield
+    except Exception as error:
+        if group is not comm:
+            error.__dict__.pop("_agreed", None)
+        raise

@@ -6,8 +6,8 @@ import math
 import os
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,11 +19,11 @@ from petacomm.base.stop_request import StopRequest
 from petacomm.base.threads import map_threads
 from petacomm.base.timers import Timers
 from petacomm.base.typing import AnyArray, FloatArray, Int64Array
-from petacomm.mpi import Communicator, agree, agree_on_errors, world
+from petacomm.mpi import Communicator, agree, agree_on_errors, share_on_nodes, spread_on_nodes, world
 from petamap.data import run_summary as summary
 from petamap.data.config import RunConfig, SignalParts, open_signal_parts
 from petamap.data.observation import Observation
-from petamap.data.run_summary import RankStatistics, Summary, pixels_sha256
+from petamap.data.run_summary import RankStatistics, Summary
 from petamap.mapmaking.checkpoint import ColumnCheckpoint, JobCheckpoints
 from petamap.mapmaking.own_temperature import needs_own_temperature
 from petamap.mapmaking.recycling import Deflation
@@ -39,11 +39,12 @@ from petamap.montecarlo.file_layout import (
     run_id,
 )
 from petamap.montecarlo.mapper import FilterMapper, MapGatherer, MappedDataset, Mapper
-from petamap.montecarlo.rank_groups import choose_rank_groups, kept_vectors
+from petamap.montecarlo.rank_groups import choose_rank_groups, errors_end_all_groups, kept_vectors
 from petamap.montecarlo.store import DONE, FAILED, TO_DO, Store
 from petamap.montecarlo.store_opening import existing_store, open_store
 from petamap.montecarlo.weights import load_mask, pixel_weights
 from petamap.sky.healpix import Healpix
+from petamap.sky.map_digest import map_sha256
 from petamap.spectra.measure import make_bins
 from petamap.spectra.options import spectra_choices
 from petamap.spectra.pseudo_cl import PseudoClEstimator
@@ -160,7 +161,7 @@ class _MonteCarlo:
         self.stage.comm = (
             self.comm if self.rank_groups.groups == 1 else self.comm.split(self.rank_groups.group)
         )
-        with _errors_end_all_groups(self.comm, self.stage.comm):
+        with errors_end_all_groups(self.comm, self.stage.comm):
             system = self._set_up()
             self.draws.model_of = self.stage.model_of
             memory = self.stage.options().memory
@@ -203,7 +204,7 @@ class _MonteCarlo:
         if self.choices.pure and chosen.stokes == "I":
             raise ConfigError("an I map has no B that could be pure", mend='spectra.purify = "none"')
         with agree_on_errors(self.comm):
-            self.mask = load_mask(self.choices, self.pixelization, chosen.frame)
+            self.mask: FloatArray | None = load_mask(self.choices, self.pixelization, chosen.frame)
             if self.comm.rank == 0:
                 self._check_file()
 
@@ -246,9 +247,10 @@ class _MonteCarlo:
         self.mapper = kind(system, self.config, self.stage.timers, self._report_batch)
         self.gatherer = MapGatherer(system)
         self.weights = pixel_weights(system, self.gatherer, self.draws, self.choices, self.mask)
+        self.mask = None
         self.estimator = PseudoClEstimator(
             self.pixelization, self.weights, system.projection.stokes.n, self.choices.keep_dipole,
-            self.choices.pure, self.choices.iterations,
+            self.choices.pure, self.choices.iterations, partial(share_on_nodes, system.comm),
         )  # fmt: skip
 
     def _open_file(self) -> None:
@@ -339,7 +341,7 @@ class _MonteCarlo:
             (mapped,) = self.mapper.maps([self.draws.fixed], Timers())
             if mapped.error:
                 raise ConfigError(f"the fixed signals have no map: {mapped.error}")
-            values = self.gatherer.allgather(mapped.values, np.nan)
+            values = spread_on_nodes(self.stage.comm, self.gatherer.gather(0, mapped.values))
             with agree_on_errors(self.stage.comm):
                 if self.comm.rank == 0:
                     pseudo = self.estimator.pseudo(values).values
@@ -362,17 +364,29 @@ class _MonteCarlo:
                 self.checkpoints, self.mapper.system.shared, name, self.pace, numbers
             ),
         )
-        to_write: list[tuple[Realization, list[MappedDataset], list[FloatArray]]] = []
+        for realization in batch:
+            realization.forget_signals()
+        at_once = comm.size * self.stage.n_threads
         with self.stage.timers.phase("spectra"):
-            for k, realization in enumerate(batch):
-                mapped = datasets[k * len(solved) : (k + 1) * len(solved)]
-                maps = [self.gatherer.gather(k % comm.size, each) for each in self._values(mapped)]
-                if k % comm.size == comm.rank:
-                    to_write.append((realization, mapped, [values for values in maps if values is not None]))
+            for first in range(0, len(batch), at_once):
+                numbered = range(first, min(first + at_once, len(batch)))
+                self._make_spectra(
+                    [(batch[k], datasets[k * len(solved) : (k + 1) * len(solved)]) for k in numbered]
+                )
             with agree_on_errors(comm):
-                map_threads(lambda item: self._write(*item), to_write, self.stage.n_threads)
                 if comm.rank == 0:
                     self.checkpoints.discard(name)
+
+    def _make_spectra(self, made: Sequence[tuple[Realization, Sequence[MappedDataset]]]) -> None:
+        """Make and write the spectra of realizations, of each on one rank. Collective on the group."""
+        comm = self.stage.comm
+        to_write: list[tuple[Realization, Sequence[MappedDataset], list[FloatArray]]] = []
+        for k, (realization, mapped) in enumerate(made):
+            maps = [self.gatherer.gather(k % comm.size, each) for each in self._values(mapped)]
+            if k % comm.size == comm.rank:
+                to_write.append((realization, mapped, [values for values in maps if values is not None]))
+        with agree_on_errors(comm):
+            map_threads(lambda item: self._write(*item), to_write, self.stage.n_threads)
 
     def _values(self, mapped: Sequence[MappedDataset]) -> list[FloatArray]:
         """Return the maps of a realization, then that of its unfiltered sky, where it is kept."""
@@ -390,26 +404,34 @@ class _MonteCarlo:
             self.store.fail(realization.number, errors[0])
             return
         n = len(self.draws.solved)
-        by_part = dict(zip(self.draws.solved, maps[:n], strict=True))
-        if "both" in self.parts and "both" not in by_part:
-            by_part["both"] = by_part["sky"] + by_part["noise"]
-        if self.fixed == "add" and self.fixed_map is not None:
-            by_part["both"] = by_part["both"] + self.fixed_map
         row: dict[str, AnyArray] = {
             "iterations": np.array([each.iterations for each in mapped]),
             "residual": np.array([each.residual for each in mapped]),
             "error_bound": np.array([each.error_bound for each in mapped]),
-            "hash": np.array([pixels_sha256(values).encode() for values in maps[:n]]),
+            "hash": np.array([map_sha256(values).encode() for values in maps[:n]]),
         }
         if len(maps) > n:
             row[f"pseudo/{UNFILTERED}"] = self.estimator.pseudo(maps[n]).values
-        for part in self.parts:
-            row[f"pseudo/{part}"] = self.estimator.pseudo(by_part[part]).values
+        for part, values in self._parts_of(maps[:n]):
+            row[f"pseudo/{part}"] = self.estimator.pseudo(values).values
             if self.options.maps:
-                row[f"maps/{part}"] = by_part[part]
+                row[f"maps/{part}"] = values.copy()
         if "input" in self.store.rows:
             row["input"] = realization.input(self.estimator.names, self.estimator.l_max)
         self.store.write(realization.number, row)
+
+    def _parts_of(self, maps: Sequence[FloatArray]) -> Iterator[tuple[str, FloatArray]]:
+        """Yield the parts of a realization and their maps, (n_stokes, n_pix), which are overwritten."""
+        by_part = dict(zip(self.draws.solved, maps, strict=True))
+        yield from ((part, by_part[part]) for part in self.parts if part != "both")
+        if "both" in self.parts:
+            both = by_part.get("both")
+            if both is None:
+                both = by_part["sky"]
+                both += by_part["noise"]
+            if self.fixed == "add" and self.fixed_map is not None:
+                both += self.fixed_map
+            yield "both", both
 
     # --- after the last
 
@@ -474,14 +496,3 @@ class _MonteCarlo:
         each = phases["iterations"].seconds / self.n_made
         saved = each * (space.undeflated_iterations / iterations.mean - 1)
         return math.ceil(self.rank_groups.groups * phases["vectors"].seconds / saved) if saved > 0 else None
-
-
-@contextmanager
-def _errors_end_all_groups(comm: Communicator, group: Communicator) -> Iterator[None]:
-    """Make an error that the ranks of a group agree on end all groups."""
-    try:
-        yield
-    except Exception as error:
-        if group is not comm:
-            error.__dict__.pop("_agreed", None)
-        raise

@@ -6,6 +6,7 @@ import numpy as np
 
 from petacomm.base.errors import DataError
 from petacomm.base.typing import FloatArray
+from petacomm.mpi import agree_on_errors, spread_on_nodes
 from petamap.mapmaking.binning import DIAGONAL
 from petamap.mapmaking.system import MapmakingSystem
 from petamap.montecarlo.draws import Draws
@@ -33,9 +34,12 @@ def load_mask(choices: SpectraChoices, pixelization: Healpix, frame: str) -> Flo
 
 
 def pixel_weights(
-    system: MapmakingSystem, gatherer: MapGatherer, draws: Draws, choices: SpectraChoices, mask: FloatArray
-) -> FloatArray:
-    """Return the weights of I, and of Q and U, float64 (2, n_pix), at most 1. Collective.
+    system: MapmakingSystem, gatherer: MapGatherer, draws: Draws, choices: SpectraChoices,
+    mask: FloatArray | None,
+) -> FloatArray:  # fmt: skip
+    """Return the weights of I, and of Q and U, float64 (2, n_pix), at most 1, once on each node. Collective.
+
+    The mask, (n_pix,), is that of rank 0.
 
     Weights ``auto`` are proportional to 1 / (sigma^2 + S), with the white noise variance sigma^2 of a pixel
     and the variance S of the simulated sky. With purification, the weights of Q and U are the apodized mask,
@@ -50,8 +54,18 @@ def pixel_weights(
     diagonal = statistics.covariance[:, DIAGONAL[system.projection.stokes.n]]
     alive = ((statistics.hits > 0) & ~statistics.dead).astype(np.float64)
     columns = np.concatenate((alive[:, None], (alive * statistics.hits)[:, None], diagonal), axis=1)
-    seen, hits, *variances = gatherer.allgather(columns, 0.0)
-    pixelization = gatherer.pixelization
+    gathered, weights = gatherer.gather(0, columns, 0.0), None
+    with agree_on_errors(system.comm):
+        if gathered is not None and mask is not None:
+            weights = _weights_of(gathered, gatherer.pixelization, draws, choices, mask)
+    return spread_on_nodes(system.comm, weights)
+
+
+def _weights_of(
+    columns: FloatArray, pixelization: Healpix, draws: Draws, choices: SpectraChoices, mask: FloatArray
+) -> FloatArray:
+    """Return the weights of whether pixels are mapped, of hits, and of variances, (n, n_pix)."""
+    seen, hits, *variances = columns
     soft = apodize(
         seen * mask, pixelization, choices.apodization, choices.kind, band_limited=bool(choices.pure)
     )

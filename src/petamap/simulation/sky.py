@@ -23,6 +23,7 @@ from petacomm.base.typing import (
     Int64Array,
     UInt32Array,
 )
+from petacomm.mpi import Communicator, share_on_nodes
 from petamap.data.observation import Observation, Signal
 from petamap.data.source import SourceContext
 from petamap.data.template import OfPixels
@@ -55,16 +56,29 @@ class Sky:
         self._lock = threading.Lock()
         self._values: FloatArray | None = None
         self._unknown: BoolArray | None = None
+        self._settled = False
+
+    def share(self, comm: Communicator) -> None:
+        """Make the map once on each node, in memory that its ranks share, if none has it. Collective."""
+        if self._settled:
+            return
+        self._settled = True
+        if comm.max(float(self._values is not None)) == 0 and comm.max(float(comm.node().size)) > 1:
+            self._keep(share_on_nodes(comm, lambda: self._make().T))
+
+    def _keep(self, values: FloatArray) -> None:
+        unknown = np.asarray(np.isnan(values).any(axis=1))
+        self._unknown = unknown if unknown.any() else None
+        self._values = values
+        self._make = _made_already  # what it holds may be as large
 
     @property
     def values(self) -> FloatArray:
         """Values of the map, float64 (n_pix, n_stokes)."""
         with self._lock:
             if self._values is None:
-                values = np.ascontiguousarray(self._make().T)
-                unknown = np.asarray(np.isnan(values).any(axis=1))
-                self._unknown = unknown if unknown.any() else None
-                self._values = values
+                self._keep(np.ascontiguousarray(self._make().T))
+            assert self._values is not None, "kept"
         return self._values
 
     @cached_property
@@ -104,6 +118,10 @@ class Sky:
         """Mask of pixels without a value, bool (n_pix,); None if there are none."""
         _ = self.values
         return self._unknown
+
+
+def _made_already() -> FloatArray:
+    raise AssertionError("a sky is made once")
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,6 +167,10 @@ class SkySignal:
             return None
         alike = all(pointing.intensity(detector) == 1.0 for detector in range(pointing.n_det))
         return self.sky.intensity_of_pixels if alike else None
+
+    def share(self, comm: Communicator) -> None:
+        """Make the sky once on each node. Collective."""
+        self.sky.share(comm)
 
     def add_signal(self, detector: int, start: int, stop: int, out: FloatArray) -> None:
         """Add samples [start, stop) of a detector to `out`, float64 (stop - start,).

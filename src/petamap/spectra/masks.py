@@ -17,6 +17,7 @@ from petamap.spectra.transforms import check_weights
 
 Apodization = Literal["C1", "C2", "smooth"]
 APODIZATIONS: tuple[Apodization, ...] = ("C1", "C2", "smooth")
+_PIECE = 1 << 16  # pixels whose directions are in work at once
 _SMOOTHNESS = 5  # the power of the kernel that edges are convolved with
 
 
@@ -181,11 +182,20 @@ def subtract_monopole(values: FloatArray, weights: FloatArray, directions: Float
     used = weights > 0
     if not used.any():
         return values
-    basis = np.ones((1, len(values)))
-    if directions is not None:
-        basis = np.concatenate((basis, directions.T))
-    inside = basis[:, used]
+    inside = _monopole_and_dipole(int(used.sum()), None if directions is None else directions[used])
     normal = np.einsum("ip,jp->ij", inside, inside)
     rhs = np.einsum("ip,p->i", inside, values[used])
-    found: FloatArray = values - np.einsum("i,ip->p", np.linalg.lstsq(normal, rhs, rcond=None)[0], basis)
+    del inside
+    factors = np.linalg.lstsq(normal, rhs, rcond=None)[0]
+    found = np.empty(len(values))
+    for first in range(0, len(values), _PIECE):
+        piece = slice(first, min(first + _PIECE, len(values)))
+        basis = _monopole_and_dipole(piece.stop - first, None if directions is None else directions[piece])
+        found[piece] = values[piece] - np.einsum("i,ip->p", factors, basis)
     return found
+
+
+def _monopole_and_dipole(n: int, directions: FloatArray | None) -> FloatArray:
+    """Return 1 and, given directions (n, 3), their components: (1 or 4, n)."""
+    basis = np.ones((1, n))
+    return basis if directions is None else np.concatenate((basis, directions.T))

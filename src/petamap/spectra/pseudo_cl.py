@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
 
-from petacomm.base.typing import ComplexArray, FloatArray
+from petacomm.base.typing import AnyArray, ComplexArray, FloatArray
 from petamap.sky.harmonics import ITERATIONS
 from petamap.sky.healpix import Healpix
 from petamap.sky.power_spectra import Spectra
@@ -33,6 +34,8 @@ class PseudoClEstimator:
         Leave monopole and dipole of I where they are.
     pure : {"", "B", "EB"}
     iterations : int
+    share : callable
+        Returns what a function makes, of ranks that make the same once on each node, where it is collective.
 
     Attributes
     ----------
@@ -50,6 +53,7 @@ class PseudoClEstimator:
         keep_dipole: bool = False,
         pure: str = "",
         iterations: int = ITERATIONS,
+        share: Callable[[Callable[[], AnyArray]], AnyArray] = lambda make: make(),
     ) -> None:
         for one in weights:
             check_weights(one, pixelization)
@@ -60,10 +64,17 @@ class PseudoClEstimator:
         self.iterations = iterations
         self.l_max = 3 * pixelization.n_side - 1
         self.names = spectra_names(COMPONENTS[n_stokes])
-        pixels = np.arange(pixelization.n_pix)
-        self._directions = None if keep_dipole else pixelization.directions_of(pixels)
-        empty = np.zeros((n_stokes, pixelization.n_pix))
-        self._window = weighted_harmonics(empty, pixelization, weights[0], weights[1], self.l_max, iterations)
+        self._directions: FloatArray | None = None
+        if not keep_dipole:
+            pixels = range(pixelization.n_pix)
+            self._directions = share(lambda: pixelization.directions_of(np.array(pixels)))
+        self._windows = share(self._weights_harmonics)
+
+    def _weights_harmonics(self) -> ComplexArray:
+        empty, both = np.zeros((self.n_stokes, self.pixelization.n_pix)), self.weights
+        return weighted_harmonics(
+            empty, self.pixelization, both[0], both[1], self.l_max, self.iterations
+        ).weights
 
     def pseudo(self, values: FloatArray, unit: str = "K_CMB^2") -> Spectra:
         """Return the pseudo-spectra of a map, float64 (n_stokes, n_pix), nan where there is no value."""
@@ -76,7 +87,7 @@ class PseudoClEstimator:
             values = np.concatenate((intensity[None], values[1:]))
         seen = weighted_harmonics(
             values, self.pixelization, self.weights[0], self.weights[1], self.l_max, self.iterations,
-            like=self._window,
+            windows=self._windows,
         )  # fmt: skip
         if not self.pure:
             return seen

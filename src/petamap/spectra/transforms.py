@@ -49,7 +49,7 @@ def weighted_harmonics(
     l_max: int | None = None,
     iterations: int = ITERATIONS,
     n_threads: int = 1,
-    like: Harmonics | None = None,
+    windows: ComplexArray | None = None,
 ) -> Harmonics:
     """Return the coefficients of a map that was multiplied by weights.
 
@@ -66,8 +66,8 @@ def weighted_harmonics(
         Number of times that the residual of the map is analysed (Jacobi; HEALPix's ``iter_order``).
     n_threads : int
         No bit depends on it.
-    like : Harmonics, optional
-        Harmonics of another map with the same weights, to take the coefficients of the weights from.
+    windows : complex128, optional
+        Coefficients of the weights: `Harmonics.weights` of another map with the same weights.
 
     Raises
     ------
@@ -92,11 +92,11 @@ def weighted_harmonics(
         rows = slice(0, 1) if spin == 0 else slice(-2, None)
         maps = in_ring_order(_weighted(values[rows], weight, letters), pixelization)
         parts.append(analyse(maps, pixelization.n_side, l_max, spin, iterations, n_threads))
-        if like is None:
+        if windows is None:
             ring = in_ring_order(weight, pixelization)
-            window = analyse(ring, pixelization.n_side, l_max_weights, 0, iterations, n_threads)
-            seen += [window] * len(of_spin)
-    windows = np.concatenate(seen) if like is None else like.weights
+            own = analyse(ring, pixelization.n_side, l_max_weights, 0, iterations, n_threads)
+            seen += [own] * len(of_spin)
+    windows = np.concatenate(seen) if windows is None else windows
     return Harmonics(np.concatenate(parts), components, windows, l_max, l_max_weights)
 
 

@@ -5,9 +5,11 @@ from pathlib import Path
 import healpy
 import numpy as np
 import pytest
+from mpi import run_ranks
 
 from petacomm.base.errors import ConfigError, DataError
-from petamap.data.observation import Observation, add_signals
+from petamap.data.observation import Observation, add_signals, share_signals
+from petamap.data.sample_filter import FilteredSignal
 from petamap.data.source import SourceContext
 from petamap.pointing.boresight import Boresight
 from petamap.pointing.compressed import CompressedPointing
@@ -329,6 +331,38 @@ def test_sky_is_shared_and_made_once():
     assert found[0].signals[0].sky is found[1].signals[0].sky
     assert np.array_equal(read(found[0].signals[0]), read(found[1].signals[0]))
     assert 5e-5 < read(found[0].signals[0]).std() < 3e-4
+
+
+def share_skies(comm):
+    """Check that the ranks of a node have a sky once, if none had it before."""
+    signals = spectra_source().extend([observation()])[0].signals
+    alone = [read(signal) for signal in signals]
+    (again,) = spectra_source().extend([observation()])
+    filtered = FilteredSignal(again.signals[0], (None, None), N_SAMP)
+    share_signals([[signals], [(filtered,)]], comm)
+    sky = again.signals[0].sky
+    assert np.array_equal(read(filtered), alone[0])
+    node = comm.node()
+    for one, shared in ((signals[0].sky, False), (sky, node.size > 1)):
+        node.barrier()
+        if node.rank == 0:
+            one.values[0, 0] = 77
+        node.barrier()
+        assert (one.values[0, 0] == 77) == (shared or node.rank == 0)
+
+    def fail():
+        raise DataError("no such map")
+
+    broken = Sky(Healpix(1), fail)
+    with pytest.raises(DataError, match="no such map"):
+        broken.share(comm)
+        _ = broken.values
+
+
+@pytest.mark.parametrize("n_ranks", [1, 3])
+def test_ranks_of_a_node_share_a_sky(n_ranks, monkeypatch):
+    monkeypatch.setenv("PETAMAP_RANKS_PER_NODE", "2")
+    run_ranks(share_skies, n_ranks)
 
 
 def test_realizations():

@@ -1,0 +1,52 @@
+"""Arrays that a node has once: the same on all ranks, with or without memory to share."""
+
+from unittest import mock
+
+import numpy as np
+import pytest
+from mpi import run_ranks
+
+from petacomm.base.errors import DataError, ResourceError
+from petacomm.mpi import SerialCommunicator, share_on_nodes, spread_on_nodes
+
+
+def check_arrays(comm):
+    made = []
+
+    def make():
+        made.append(comm.rank)
+        return np.arange(12.0).reshape(3, 4).T
+
+    node = comm.node()
+    found = share_on_nodes(comm, make)
+    np.testing.assert_array_equal(found, np.arange(12.0).reshape(3, 4).T)
+    assert made == ([comm.rank] if node.rank == 0 else [])
+    if node.size > 1:  # one and the same memory
+        node.barrier()
+        if node.rank == node.size - 1:
+            found[0, 0] = 77
+        node.barrier()
+        assert found[0, 0] == 77
+    values = np.arange(10, dtype=np.int32).reshape(2, 5) if comm.rank == 0 else None
+    np.testing.assert_array_equal(spread_on_nodes(comm, values), np.arange(10).reshape(2, 5))
+    with mock.patch.object(type(comm), "shared_window", side_effect=ResourceError("no room")):
+        np.testing.assert_array_equal(spread_on_nodes(comm, values), np.arange(10).reshape(2, 5))
+
+    def fail():
+        raise DataError("no such map")
+
+    with pytest.raises(DataError, match="no such map"):
+        share_on_nodes(comm, fail)
+
+
+@pytest.mark.parametrize("n_ranks", [1, 3])
+@pytest.mark.parametrize("per_node", ["", "2"])
+def test_a_node_has_an_array_once(n_ranks, per_node, monkeypatch):
+    if per_node:
+        monkeypatch.setenv("PETAMAP_RANKS_PER_NODE", per_node)
+    run_ranks(check_arrays, n_ranks)
+
+
+def test_one_process_makes_its_own():
+    made = np.arange(6)
+    assert share_on_nodes(SerialCommunicator(), lambda: made) is made
