@@ -28,7 +28,8 @@ def factorize_baselines(
         If a matrix is not positive.
     """
     factor = np.empty((int(knots[-1]), 1 + _mapmaking.BASELINE_BAND))
-    failed = _mapmaking.factorize_baselines(knots, inverse_priors, diagonal, beside, factor)
+    priors = np.ascontiguousarray(inverse_priors, np.float64).reshape(-1, factor.shape[1])  # or of no stream
+    failed = _mapmaking.factorize_baselines(knots, priors, diagonal, beside, factor)
     if failed >= 0:
         raise np.linalg.LinAlgError(f"the matrix of baselines is not positive at knot {failed}")
     return factor

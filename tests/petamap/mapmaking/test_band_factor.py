@@ -44,6 +44,11 @@ def test_factors_are_those_of_dense_matrices(lengths, seed):
             np.testing.assert_allclose(rows[i], expected, rtol=1e-11, atol=1e-12)
 
 
+def test_a_rank_without_streams_has_no_factor():
+    none = np.zeros(0)
+    assert factorize_baselines(np.zeros(1, np.int64), none, none, none).shape == (0, BAND + 1)
+
+
 def test_a_matrix_that_is_not_positive_is_told_with_its_knot():
     knots, priors, diagonal, beside = matrices([5, 7], 1)
     diagonal[8] = -1e3
