@@ -53,9 +53,11 @@ double add_binned_of(const Samples& samples, std::int64_t n, const double* signa
         for (std::int64_t i = 0; i < count; ++i) {
             ahead.of(done + i);
             if (pixels[i] < 0) continue;
-            std::int64_t* row = sums + pixels[i] * kRow;
+            // without signs, as the sums of a pixel that is hit too often wrap around: its hits show that
+            auto* row = reinterpret_cast<std::uint64_t*>(sums + pixels[i] * kRow);
             row[0] += 1;
-            for (int term = 0; term < chunk.kTerms; ++term) row[1 + term] += chunk.terms[term][i];
+            for (int term = 0; term < chunk.kTerms; ++term)
+                row[1 + term] += static_cast<std::uint64_t>(chunk.terms[term][i]);
         }
     }
     return largest;
