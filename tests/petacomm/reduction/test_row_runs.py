@@ -52,3 +52,19 @@ def test_nodes_in_order_with_rows_among_slots(before, n_holders, after, op):
     np.testing.assert_array_equal(
         rows[:-1].reshape(n_holders, n_keys, k), np.broadcast_to(expected, (n_holders, n_keys, k))
     )
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_threads_reduce_blocks_of_runs(n_threads):
+    """A table of more than two blocks of 1024 runs."""
+    rng = np.random.default_rng(6)
+    lengths, n_holders = rng.integers(1, 4, 3000).astype(np.uint16), 3
+    n_keys = int(lengths.sum())
+    rows = rng.standard_normal((n_holders * n_keys, 2))
+    starts = np.cumsum(lengths, dtype=np.int64) - lengths
+    entries = (starts[:, np.newaxis] + n_keys * np.arange(n_holders)).astype(np.uint32).reshape(-1)
+    one, two, three = rows.reshape(n_holders, n_keys, 2).copy()
+    counts = np.full(len(lengths), n_holders, np.uint16)
+    table = RunTable(lengths, counts, entries, n_holders * np.arange(0, len(lengths), 1024))
+    reduce_runs(table, rows, None, None, None, Operation.sum, Flow.everywhere, n_threads)
+    np.testing.assert_array_equal(rows, np.tile(one + two + three, (n_holders, 1)))
