@@ -6,8 +6,9 @@ STAMP := $(VENV)/.installed
 
 EXAMPLES := spire planck-lfi ground atacama
 
-.PHONY: demo test test-long faults fuzz test-arch test-openmpi test-interop test-tutorials test-wheel wheel sdist lint format stubs docs \
-	docs-site build benchmark benchmark-datatypes benchmark-reduction clean
+.PHONY: demo test test-long faults fuzz sanitize sanitize-memory sanitize-threads test-arch test-openmpi \
+	test-interop test-tutorials test-wheel wheel sdist lint format stubs docs docs-site build \
+	benchmark benchmark-datatypes benchmark-reduction clean
 
 $(STAMP): pyproject.toml CMakeLists.txt $(shell find cpp bindings -type f)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -99,12 +100,48 @@ endif
 	@$(BIN)/python -c "import site; print(*site.getsitepackages())" \
 		>$$(echo $(@D)/lib/python3*/site-packages)/petamap.pth
 	CXX=$(CXX) PATH=$(CURDIR)/$(BIN):$$PATH $(@D)/bin/python -m pip install --quiet --disable-pip-version-check \
-		--no-build-isolation --no-deps --ignore-installed --config-settings=build-dir=build/$(notdir $(CXX)) -e .
+		--no-build-isolation --no-deps --ignore-installed --config-settings=build-dir=build/$* $(SETTINGS) -e .
 	@touch $@
 
 test-arch: $(STAMP) $(OTHER:%=%/.built)
 	$(BIN)/python tests/support/arch_bits.py --examples $(EXAMPLES) $(OTHER:%=--builds $(BIN)/python %/bin/python) \
 		-- $(ARCH_TESTS)
+
+# The kernels under the sanitizers of GCC, of one instruction set: memory and undefined behaviour with tests of kernels
+# that start no ranks, data races with those that sum on several threads. Python is not built with them: their
+# libraries are loaded first, what it keeps to its end is no leak, and it answers where there is no memory.
+ASAN := .venv-asan
+TSAN := .venv-tsan
+SANITIZER = --config-settings=cmake.define.PETAMAP_SETS=v2 --config-settings=cmake.define.PETAMAP_SANITIZE
+mapmaking_tests = $(patsubst %,tests/petamap/mapmaking/test_%.py,$(1))
+THREADED_TESTS := $(call mapmaking_tests,common_modes normal_operator recycling signal_faults single_pass) \
+	$(addprefix tests/petamap/,simulation/test_noise.py sky/test_pixels.py spectra/test_coupling.py) \
+	$(addprefix tests/petacomm/,redistribution/test_row_lists.py reduction/test_row_runs.py) \
+	tests/petacomm/reduction/test_fixed_point.py::test_kernels_against_python \
+	tests/petacomm/sharing/test_setup.py::test_rows_of_keys_in_any_order
+MEMORY_TESTS = $(call mapmaking_tests,binned_only normal_operator recycling single_pass template_sharing templates_kernels) \
+	$(addprefix tests/petamap/,noise pointing simulation sky planning/test_pixel_coverage.py spectra/test_coupling.py) \
+	$(addprefix tests/petacomm/,base/test_distinct.py base/test_exact.py) \
+	$$(git ls-files -co --exclude-standard $(addprefix tests/petacomm/,mapping network redistribution reduction sharing) | \
+	grep 'test_.*\.py$$' | xargs grep -L '^from mpi import')
+gcc_library = $$($(CXX) -print-file-name=lib$(1).so)
+
+$(ASAN)/.built: SETTINGS = $(SANITIZER)=address,undefined
+$(TSAN)/.built: SETTINGS = $(SANITIZER)=thread
+
+sanitize: sanitize-memory sanitize-threads
+
+SANITIZED := OPENBLAS_NUM_THREADS=1 ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 \
+	UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 TSAN_OPTIONS=halt_on_error=1:ignore_noninstrumented_modules=1
+SANITIZED_PYTEST := -m pytest --capture=sys --hypothesis-profile=ci
+
+sanitize-memory: $(ASAN)/.built
+	$(SANITIZED) LD_PRELOAD="$(call gcc_library,asan) $(call gcc_library,ubsan)" \
+		$(ASAN)/bin/python $(SANITIZED_PYTEST) -n auto --maxprocesses 8 --dist worksteal $(MEMORY_TESTS)
+
+sanitize-threads: $(TSAN)/.built
+	$(SANITIZED) LD_PRELOAD=$(call gcc_library,tsan) \
+		$(TSAN)/bin/python $(SANITIZED_PYTEST) -k "bits or threads or rows or kernels" $(THREADED_TESTS)
 
 # Open MPI beside the same petamap and tools: only mpi4py and MPI are the second environment's own.
 OPENMPI := .venv-openmpi
@@ -203,4 +240,4 @@ benchmark-reduction: $(PETSC)/.installed
 	$(PETSC)/bin/python benchmarks/reduction.py
 
 clean:
-	rm -rf dist site $(VENV) $(SITE) $(WHEEL) $(RELEASE) $(OPENMPI) $(INTEROP) $(FFT) $(PETSC) $(FUZZ) $(OTHER) build
+	rm -rf dist site $(VENV) $(SITE) $(WHEEL) $(RELEASE) $(OPENMPI) $(INTEROP) $(FFT) $(PETSC) $(FUZZ) $(ASAN) $(TSAN) $(OTHER) build
