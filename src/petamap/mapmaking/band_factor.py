@@ -28,8 +28,10 @@ def factorize_baselines(
         If a matrix is not positive.
     """
     factor = np.empty((int(knots[-1]), 1 + _mapmaking.BASELINE_BAND))
-    priors = np.ascontiguousarray(inverse_priors, np.float64).reshape(-1, factor.shape[1])  # or of no stream
-    failed = _mapmaking.factorize_baselines(knots, priors, diagonal, beside, factor)
+    priors = np.reshape(inverse_priors, (-1, factor.shape[1]))  # or of no stream
+    matrices = [np.ascontiguousarray(one, np.float64) for one in (priors, diagonal, beside)]
+    firsts = np.ascontiguousarray(knots, np.int64)
+    failed = _mapmaking.factorize_baselines(firsts, matrices[0], matrices[1], matrices[2], factor)
     if failed >= 0:
         raise np.linalg.LinAlgError(f"the matrix of baselines is not positive at knot {failed}")
     return factor
