@@ -3,6 +3,8 @@
 import json
 import math
 import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from small_runs import noisy_scans, run_on, sha_of
 from small_systems import compressed, datasets, make_system, read_many, unknowns
 from stopping import StopAfter
 
+from petacomm.base import files
 from petacomm.base.errors import ConfigError, ConvergenceError, DataError, Interruption
 from petamap.data.run_summary import Summary
 from petamap.mapmaking import checkpoint_pace
@@ -208,12 +211,16 @@ def test_resume_without_a_checkpoint_begins(tmp_path):
     assert found.resumed == 0
 
 
-def test_products_of_this_run_are_written_again_and_others_kept(tmp_path):
+def test_products_of_this_run_are_written_again_and_others_kept(tmp_path, monkeypatch):
     run_on(SCANS, tmp_path, **CHOICES)
     expected = products(tmp_path)
     (tmp_path / "summary.json").unlink()
     (tmp_path / "small_map.fits").unlink()
-    (tmp_path / ".small_map.fits.killed.fits").write_text("half")
+    ask = "import os; print(os.getpid())"
+    ended = subprocess.run([sys.executable, "-c", ask], capture_output=True, check=True, timeout=60)
+    killed = f".small_map.fits.{int(ended.stdout)}-{files._here()}-abcdefgh.fits"
+    (tmp_path / killed).write_text("half")
+    monkeypatch.setattr(files, "_cleaned", set())  # as in a process that begins
     run_on(SCANS, tmp_path, **CHOICES, resume=True)
     assert products(tmp_path) == expected
     assert not list(tmp_path.glob(".small_map*"))
