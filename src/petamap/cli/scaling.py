@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
@@ -35,7 +36,7 @@ examples:
   petamap scaling run.toml --ranks 1,2 --predict 1024,16384 --machine jaguar
 """
 VERSIONS = ("dense", "pairwise", "owner", "auto")
-_HERE = "one-node"  # the machine of what is measured
+_HERE = "one-node"  # the machine of what is measured, with as many cores as are asked for
 _QUANTITY = re.compile(r"\s*([0-9.eE+-]+)\s*(.*)")
 
 
@@ -58,6 +59,7 @@ def add_commands(commands: Any) -> None:
     add("--predict", metavar="N,N", type=_numbers, default=[], help="further cores, predicted alone")
     add("--machine", metavar="NAME", default="one-node", help="machine of the predictions [one-node]")
     add("--out", metavar="DIR", type=Path, help="folder of all runs and of scaling.json [NAME_scaling]")
+    add("--force", action="store_true", help="replace the runs of an earlier command")
     add("--json", action="store_true", help="write JSON instead of a table")
     parser.set_defaults(handler=_scaling)
 
@@ -74,7 +76,7 @@ def _scaling(arguments: argparse.Namespace) -> int:
     from petacomm.base.files import write_text
     from petacomm.base.threads import available_threads
     from petacomm.topology import load_machine
-    from petamap.planning.scaling import ScalingModel, require_blocks, scaling_jobs
+    from petamap.planning.scaling import ScalingModel, require_job, scaling_jobs
     from petamap.planning.scaling_table import scaling_json, scaling_table
 
     if arguments.threads < 2:
@@ -86,12 +88,14 @@ def _scaling(arguments: argparse.Namespace) -> int:
     if not jobs:
         raise ConfigError("no number of cores is a multiple of the threads", mend="give other --ranks")
     far = scaling_jobs(arguments.predict, threads, reductions)
-    for job in [*jobs, *far]:
-        require_blocks(study.config(job.cores), job.ranks)
+    this = replace(load_machine(_HERE), cores_per_socket=max(job.cores for job in jobs))
+    for job, on in [*((job, this) for job in jobs), *((job, machine) for job in far)]:
+        require_job(study.config(job.cores), job, on)
+    study.require_free(arguments.force)
     found = list(study.measure(jobs))
     reference = min(found, key=lambda one: (one.job.cores, one.job.threads))
-    here = ScalingModel(reference, study.config, load_machine(_HERE), available_threads())
-    measured = [(one, here.predict(one.job)) for one in found]
+    here = ScalingModel(reference, study.config, this, available_threads())
+    measured = [(one, here.predict(one.job, one.distribution)) for one in found]
     there = ScalingModel(reference, study.config, machine)
     predicted = [(job, there.predict(job)) for job in far]
     text = scaling_json(measured, predicted, machine.name)
@@ -117,6 +121,21 @@ class _Study:
         from petamap.data.config import load_config
 
         return load_config(self.path, self._settings(cores))
+
+    def require_free(self, overwrite: bool) -> None:
+        """Check that the folder has no runs of an earlier command, unless they may be replaced.
+
+        Raises
+        ------
+        ConfigError
+            If it has.
+        """
+        if self.out.exists() and not overwrite and (not self.out.is_dir() or any(self.out.iterdir())):
+            raise ConfigError(
+                "is there already",
+                where=str(self.out),
+                mend="--force replaces its runs; or choose another --out",
+            )
 
     def measure(self, jobs: Sequence[ScalingJob]) -> Iterator[MeasuredRun]:
         """Make all runs one after the other, and yield what each took.

@@ -15,7 +15,7 @@ from petacomm.topology import Machine
 from petamap.data.config import RunConfig
 from petamap.data.run_summary import Summary
 from petamap.mapmaking.distribution import STREAMS, Distribution, possible_distributions
-from petamap.planning.plan import plan
+from petamap.planning.plan import RunPlan, RunPrediction, plan
 from petamap.planning.rank_samples import distribute_samples
 from petamap.planning.scanned_run import ScannedRun
 
@@ -132,58 +132,78 @@ class ScalingModel:
             machine,
             available,
         )
-        self._reductions: dict[tuple[int, int], dict[str, float]] = {}
-        self._reference_work = self._work(reference.job)
+        self._plans: dict[tuple[int, int], RunPlan] = {}
+        own = ScannedRun.open(config_of(reference.job.cores))
+        self._reference_work = self._work(
+            own, self._known(own).get(reference.distribution, STREAMS), reference.job
+        )
 
-    def predict(self, job: ScalingJob) -> Components:
-        """Return the prediction of a job."""
+    def predict(self, job: ScalingJob, distribution: str = "") -> Components:
+        """Return the prediction of a job.
+
+        Parameters
+        ----------
+        job : ScalingJob
+        distribution : str
+            How its data are dealt, as `MeasuredRun` says it; by default so that reductions are the fastest.
+        """
+        run = ScannedRun.open(self._config_of(job.cores))
+        dealt, seconds = self._reduction(run, job, self._known(run).get(distribution))
         reference, own = self.reference, self.reference.components
-        scale = self._work(job) / self._reference_work
+        scale = self._work(run, dealt, job) / self._reference_work
         return Components(
             calculation=own.calculation * scale,
-            communication=reference.iterations * self._reduction_seconds(job),
+            communication=reference.iterations * seconds,
             data=reference.once + (own.data - reference.once) * scale,
         )
 
-    def _work(self, job: ScalingJob) -> float:
+    def _work(self, run: ScannedRun, distribution: Distribution, job: ScalingJob) -> float:
         """Return the samples of a core of the rank with most of them, times the turns that cores take."""
-        run = ScannedRun.open(self._config_of(job.cores))
         turns = 1.0 if self.available is None else max(1.0, job.cores / self.available)
-        share = largest_share(run, self._distribution(run), job.ranks) / job.threads
-        return run.layout.n_samp * share * turns
+        return run.layout.n_samp * largest_share(run, distribution, job.ranks) / job.threads * turns
 
-    def _distribution(self, run: ScannedRun) -> Distribution:
+    @staticmethod
+    def _known(run: ScannedRun) -> dict[str, Distribution]:
         n_det = max(one.n_det for one in run.observations)
-        known = {one.description: one for one in possible_distributions(n_det)}
-        return known.get(self.reference.distribution, STREAMS)
+        return {one.description: one for one in possible_distributions(n_det)}
 
-    def _reduction_seconds(self, job: ScalingJob) -> float:
-        """Return the seconds of one reduction on the machine; 0 on one rank."""
+    def _reduction(
+        self, run: ScannedRun, job: ScalingJob, distribution: Distribution | None
+    ) -> tuple[Distribution, float]:
+        """Return how data are dealt, and the seconds of one reduction on the machine; 0 on one rank."""
         if job.ranks == 1:
-            return 0.0
+            return distribution or STREAMS, 0.0
         key = job.cores, job.threads
-        if key not in self._reductions:
+        if key not in self._plans:
             config = self._config_of(job.cores)
-            distribution = self._distribution(ScannedRun.open(config))
-            made = plan(config, job.cores, self.machine, distributions=[distribution], threads=[job.threads])
-            self._reductions[key] = made.predictions[0].seconds
-        seconds = self._reductions[key]
-        return min(seconds.values()) if job.reduction == AUTO else seconds[job.reduction]
+            self._plans[key] = plan(config, job.cores, self.machine, threads=[job.threads])
+
+        def seconds(one: RunPrediction) -> float:
+            return one.seconds[one.best if job.reduction == AUTO else job.reduction]
+
+        made = [one for one in self._plans[key].predictions if distribution in (None, one.distribution)]
+        best = min(made, key=seconds)
+        return best.distribution, seconds(best)
 
 
-def require_blocks(config: RunConfig, n_ranks: int) -> None:
-    """Check that a run has a block of data for each rank.
+def require_job(config: RunConfig, job: ScalingJob, machine: Machine) -> None:
+    """Check that a run has a block of data for each core, and the machine so many cores.
 
     Raises
     ------
     ConfigError
-        If there are more ranks than blocks.
+        If there are more cores than blocks, or than the machine has.
     """
-    n_blocks = ScannedRun.open(config).layout.n_blocks
-    if n_ranks > n_blocks:
+    if job.cores > machine.nodes * machine.cores:
         raise ConfigError(
-            f"{n_blocks} blocks of data for {n_ranks} ranks",
-            mend="take fewer ranks, or a smaller noise.n_lag",
+            f"{job.cores} cores on {machine.name}, which has {machine.nodes * machine.cores}",
+            mend="take fewer, or another --machine",
+        )
+    n_blocks = ScannedRun.open(config).layout.n_blocks
+    if job.cores > n_blocks:
+        raise ConfigError(
+            f"{n_blocks} blocks of data for {job.cores} cores",
+            mend="take fewer cores, or a smaller noise.n_lag",
         )
 
 

@@ -64,7 +64,7 @@ def test_a_growing_run(folder, capsys):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--ranks", "1,4096"), "blocks of data for 4096 ranks"),
+        (("--ranks", "1,4096"), "blocks of data for 4096 cores"),
         (("--ranks", "1", "--weak", "source.satellite.duration=long"), "--weak"),
         (("--ranks", "1", "--versions", "--threads", "1"), "at least 2 cores"),
         (("--ranks", "0"), "at least 1"),
@@ -77,6 +77,15 @@ def test_what_is_refused_before_any_run(folder, capsys, words, said):
     assert scaling(*words) == 2
     assert said in capsys.readouterr().err
     assert not (folder / "tiny_scaling").exists()
+
+
+def test_runs_of_an_earlier_command_are_kept_unless_forced(folder, capsys):
+    assert scaling("--ranks", "1", "--out", "s") == 0
+    before = (folder / "s" / "scaling.json").read_text()
+    assert scaling("--ranks", "1", "--out", "s") == 2
+    assert "--force" in capsys.readouterr().err
+    assert (folder / "s" / "scaling.json").read_text() == before
+    assert scaling("--ranks", "1", "--out", "s", "--force") == 0
 
 
 def test_a_run_that_fails_is_told_with_its_message(folder, capsys):

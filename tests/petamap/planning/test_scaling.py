@@ -18,7 +18,7 @@ from petamap.planning.scaling import (
     ScalingModel,
     largest_share,
     measured_run,
-    require_blocks,
+    require_job,
     scaling_jobs,
 )
 from petamap.planning.scaling_table import scaling_json, scaling_table
@@ -84,7 +84,7 @@ def test_the_row_that_is_known_is_predicted_as_it_is():
 )
 def test_predictions_are_of_the_rank_with_most_samples(job):
     config = satellite()
-    run, found = ScannedRun.open(config), model(config).predict(job)
+    run, found = ScannedRun.open(config), model(config).predict(job, "streams")
     share = largest_share(run, possible_distributions(4)[0], job.ranks) / job.threads
     halos = 2 * run.layout.n_lag * job.ranks * 4 * 3 / run.layout.n_samp  # 4 detectors, 3 observations
     assert 1 / job.cores <= share <= 1 / job.cores + (1 / run.layout.n_blocks + halos) / job.threads
@@ -110,9 +110,18 @@ def test_a_growing_run_has_more_to_do():
     assert found.calculation == pytest.approx(12, rel=0.15)  # as many samples a core, in whole blocks
 
 
-def test_more_ranks_than_blocks_are_told():
-    with pytest.raises(ConfigError, match="blocks of data for 10000 ranks"):
-        require_blocks(satellite(), 10_000)
+def test_jobs_that_cannot_be_are_told():
+    with pytest.raises(ConfigError, match="9 cores on one-node, which has 8"):
+        require_job(satellite(), ScalingJob(9, 1, "auto"), MACHINE)
+    with pytest.raises(ConfigError, match="blocks of data for 10000 cores"):
+        require_job(satellite(), ScalingJob(10_000, 1, "auto"), load_machine("jaguar"))
+
+
+def test_the_distribution_is_that_of_the_run_or_the_fastest():
+    job, made = ScalingJob(4, 1, "dense"), model()
+    by_name = {one.description: made.predict(job, one.description) for one in possible_distributions(4)}
+    assert len({one.communication for one in by_name.values()}) > 1
+    assert made.predict(job).communication == min(one.communication for one in by_name.values())
 
 
 def test_the_table_has_what_json_has():
