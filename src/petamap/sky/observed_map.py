@@ -39,8 +39,7 @@ class ObservedMap:
     @property
     def stokes(self) -> Stokes | None:
         """Stokes parameters of the columns; None if the columns are not Stokes parameters."""
-        joined = "".join(self.names)
-        return Stokes(joined) if joined in ("I", "QU", "IQU") else None
+        return Stokes.of_names(self.names)
 
     @property
     def sky_map(self) -> SkyMap:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
 
 
@@ -16,3 +17,9 @@ class Stokes(str, Enum):
     def n(self) -> int:
         """Number of components."""
         return len(self.value)
+
+    @staticmethod
+    def of_names(names: Iterable[str]) -> Stokes | None:
+        """Return the Stokes parameters that columns of these names are; None if they are others."""
+        joined = "".join(names)
+        return Stokes(joined) if joined in {one.value for one in Stokes} else None

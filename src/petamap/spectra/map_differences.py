@@ -12,6 +12,7 @@ from petacomm.base.typing import BoolArray, FloatArray
 from petamap.sky.healpix import Healpix
 from petamap.sky.map_units import unit_mend
 from petamap.sky.sky_map import SkyMap
+from petamap.sky.stokes import Stokes
 from petamap.spectra.bandpowers import Bandpowers
 from petamap.spectra.cross_spectra import pseudo_spectra
 from petamap.spectra.transforms import weighted_harmonics
@@ -113,7 +114,7 @@ def compare_maps(
         for name, d, x in zip(names, difference, a, strict=True)
     )
     scales: tuple[Difference, ...] = ()
-    if isinstance(first.pixelization, Healpix) and both.any() and "".join(names) in ("I", "QU", "IQU"):
+    if isinstance(first.pixelization, Healpix) and both.any() and Stokes.of_names(names):
         scales = _by_scale(difference, np.where(both, a, 0.0), both, first.pixelization, n_threads)
     missing = tuple(sorted({*first.names} ^ {*second.names}))
     alone = int((in_first & ~both).sum()), int((in_second & ~both).sum())
