@@ -1,4 +1,4 @@
-"""``petamap scaling``: a run on several numbers of cores, measured and predicted by component."""
+"""``petamap scaling``: a run on several numbers of cores, measured and predicted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a run scales with cores: what it took, by component, and what is predicted from one row.
+"""How a run scales with cores: what it took, on what, and what is predicted from one row.
 
 As in Figures 4 to 6 of Sudarsan et al. 2011, the time of a run is that of calculation, of communication, and
 of reading or making data and writing maps.
@@ -37,8 +37,8 @@ class ScalingJob:
 
 
 @dataclass(frozen=True)
-class Components:
-    """Wall seconds of a run by component, the mean over its ranks.
+class ScalingTimes:
+    """Wall seconds of a run by what it spent them on, the mean over its ranks.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class Components:
 
     @property
     def total(self) -> float:
-        """Seconds of all components."""
+        """Seconds of all three."""
         return self.calculation + self.communication + self.data
 
 
@@ -65,9 +65,9 @@ class MeasuredRun:
     Attributes
     ----------
     job : ScalingJob
-    components : Components
+    times : ScalingTimes
     once : float
-        Seconds of `components.data` that do not depend on the number of ranks.
+        Seconds of `times.data` that do not depend on the number of ranks.
     iterations : int
     distribution : str
         How its data were dealt to ranks; empty on one rank.
@@ -76,7 +76,7 @@ class MeasuredRun:
     """
 
     job: ScalingJob
-    components: Components
+    times: ScalingTimes
     once: float
     iterations: int
     distribution: str
@@ -94,7 +94,7 @@ def measured_run(job: ScalingJob, summary: Summary) -> MeasuredRun:
     data = once + alone.pop(_DATA, 0.0)
     return MeasuredRun(
         job=job,
-        components=Components(sum(alone.values()), sum(communication.values()), data),
+        times=ScalingTimes(sum(alone.values()), sum(communication.values()), data),
         once=once,
         iterations=summary.solver.iterations if summary.solver else 0,
         distribution=summary.environment.distribution or "",
@@ -138,7 +138,7 @@ class ScalingModel:
             own, self._known(own).get(reference.distribution, STREAMS), reference.job
         )
 
-    def predict(self, job: ScalingJob, distribution: str = "") -> Components:
+    def predict(self, job: ScalingJob, distribution: str = "") -> ScalingTimes:
         """Return the prediction of a job.
 
         Parameters
@@ -149,9 +149,9 @@ class ScalingModel:
         """
         run = ScannedRun.open(self._config_of(job.cores))
         dealt, seconds = self._reduction(run, job, self._known(run).get(distribution))
-        reference, own = self.reference, self.reference.components
+        reference, own = self.reference, self.reference.times
         scale = self._work(run, dealt, job) / self._reference_work
-        return Components(
+        return ScalingTimes(
             calculation=own.calculation * scale,
             communication=reference.iterations * seconds,
             data=reference.once + (own.data - reference.once) * scale,

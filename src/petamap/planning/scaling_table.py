@@ -7,35 +7,31 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from petacomm.base.text import table_lines
-from petamap.planning.scaling import Components, MeasuredRun, ScalingJob
+from petamap.planning.scaling import MeasuredRun, ScalingJob, ScalingTimes
 
-_COMPONENTS = ("calculation", "communication", "data")
+_TIMES = ("calculation", "communication", "data")
 _HEAD = ("cores", "ranks x threads", "reduction")
 
 
 def scaling_table(
-    measured: Sequence[tuple[MeasuredRun, Components]],
-    predicted: Sequence[tuple[ScalingJob, Components]],
+    measured: Sequence[tuple[MeasuredRun, ScalingTimes]],
+    predicted: Sequence[tuple[ScalingJob, ScalingTimes]],
     machine: str,
 ) -> str:
     """Return the rows that were measured beside their predictions, and those that are predictions alone.
 
     Parameters
     ----------
-    measured : sequence of (MeasuredRun, Components)
+    measured : sequence of (MeasuredRun, ScalingTimes)
         What runs took, and what was predicted of them.
-    predicted : sequence of (ScalingJob, Components)
+    predicted : sequence of (ScalingJob, ScalingTimes)
     machine : str
         Name of the machine of the latter.
     """
-    head = [*_HEAD, "seconds", "predicted", *(name for one in _COMPONENTS for name in (one, "predicted"))]
+    head = [*_HEAD, "seconds", "predicted", *(name for one in _TIMES for name in (one, "predicted"))]
     rows = [
-        [*_job_cells(one.job), *_pair(one.components.total, forecast.total)]
-        + [
-            cell
-            for name in _COMPONENTS
-            for cell in _pair(getattr(one.components, name), getattr(forecast, name))
-        ]
+        [*_job_cells(one.job), *_pair(one.times.total, forecast.total)]
+        + [cell for name in _TIMES for cell in _pair(getattr(one.times, name), getattr(forecast, name))]
         for one, forecast in measured
     ]
     lines = table_lines([head, *rows], left=0)
@@ -45,7 +41,7 @@ def scaling_table(
             for job, one in predicted
         ]
         lines += ["", f"predicted on {machine}, with cores as fast as these"]
-        lines += table_lines([[*_HEAD, "seconds", *_COMPONENTS], *rows], left=0)
+        lines += table_lines([[*_HEAD, "seconds", *_TIMES], *rows], left=0)
     lines += [
         "",
         "seconds, the mean over ranks; communication: with waiting for others; data: read or made, and maps",
@@ -54,14 +50,14 @@ def scaling_table(
 
 
 def scaling_json(
-    measured: Sequence[tuple[MeasuredRun, Components]],
-    predicted: Sequence[tuple[ScalingJob, Components]],
+    measured: Sequence[tuple[MeasuredRun, ScalingTimes]],
+    predicted: Sequence[tuple[ScalingJob, ScalingTimes]],
     machine: str,
 ) -> str:
     """Return what `scaling_table` has as JSON."""
     content = {
         "measured": [
-            {**asdict(one.job), "measured": asdict(one.components), "predicted": asdict(forecast)}
+            {**asdict(one.job), "measured": asdict(one.times), "predicted": asdict(forecast)}
             | {"iterations": one.iterations, "distribution": one.distribution}
             for one, forecast in measured
         ],
@@ -76,8 +72,8 @@ def _job_cells(job: ScalingJob) -> list[str]:
     return [f"{job.cores:,}", f"{job.ranks:,} x {job.threads}", reduction]
 
 
-def _values(one: Components) -> list[float]:
-    return [getattr(one, name) for name in _COMPONENTS]
+def _values(one: ScalingTimes) -> list[float]:
+    return [getattr(one, name) for name in _TIMES]
 
 
 def _pair(measured: float, predicted: float) -> list[str]:

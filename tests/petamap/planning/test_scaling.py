@@ -1,4 +1,4 @@
-"""How a run scales: components of what was measured, and predictions from the row of the fewest cores."""
+"""How a run scales: what was measured, and predictions from the row of the fewest cores."""
 
 import dataclasses
 import json
@@ -12,10 +12,10 @@ from petamap.data.run_summary import PhaseCost, RankStatistics
 from petamap.mapmaking.distribution import possible_distributions
 from petamap.planning.plan import plan
 from petamap.planning.scaling import (
-    Components,
     MeasuredRun,
     ScalingJob,
     ScalingModel,
+    ScalingTimes,
     largest_share,
     measured_run,
     require_job,
@@ -26,7 +26,7 @@ from petamap.planning.scanned_run import ScannedRun
 
 ONE = ScalingJob(1, 1, "auto")
 REFERENCE = MeasuredRun(
-    ONE, Components(calculation=12.0, communication=0.0, data=5.0), 1.0, 10, "", ("a", "b")
+    ONE, ScalingTimes(calculation=12.0, communication=0.0, data=5.0), 1.0, 10, "", ("a", "b")
 )
 MACHINE = load_machine("one-node")
 
@@ -45,7 +45,7 @@ def test_jobs_of_versions():
     ]  # fmt: skip
 
 
-def test_components_are_all_of_the_phases():
+def test_all_seconds_of_the_phases_count():
     @dataclasses.dataclass
     class Made:
         phases: tuple
@@ -69,14 +69,14 @@ def test_components_are_all_of_the_phases():
         ("weights", 1, 0),
     ]
     found = measured_run(ONE, Made(tuple(phase(*one) for one in phases)))
-    assert found.components == Components(calculation=7, communication=2.75, data=6.25)
-    assert found.components.total == 16
+    assert found.times == ScalingTimes(calculation=7, communication=2.75, data=6.25)
+    assert found.times.total == 16
     assert found.once == 2.75
     assert found.distribution == "time-major"
 
 
 def test_the_row_that_is_known_is_predicted_as_it_is():
-    assert model().predict(ONE) == REFERENCE.components
+    assert model().predict(ONE) == REFERENCE.times
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_the_distribution_is_that_of_the_run_or_the_fastest():
 
 def test_the_table_has_what_json_has():
     job = ScalingJob(1024, 6, "pairwise")
-    rows = [(REFERENCE, Components(11, 0, 4))], [(job, Components(1, 2000, 3))]
+    rows = [(REFERENCE, ScalingTimes(11, 0, 4))], [(job, ScalingTimes(1, 2000, 3))]
     text = scaling_table(*rows, "Jaguar")
     assert "predicted on Jaguar" in text
     assert "1,024" in text and "170 x 6" in text and "2,000" in text
