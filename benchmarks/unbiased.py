@@ -1,7 +1,7 @@
 """Whether spectra are unbiased: many skies with noise behind weights, from pixels to bandpowers.
 
     python benchmarks/unbiased.py                       # 500 realizations of each case
-    python benchmarks/unbiased.py --realizations 50 --cases cut --report DIR
+    python benchmarks/unbiased.py --realizations 50 --cases cut --keep DIR
 
 Cases: `cut`, WMAP's temperature mask (62 % of the sky) at N_side 64; `patch`, 3 % of the sky with edges of
 8 degrees at N_side 128, B purified; `leakage`, skies of E alone on that patch; `pipeline`, from time streams
@@ -14,13 +14,14 @@ something does not.
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from importlib.resources import files
+from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeVar
@@ -172,10 +173,13 @@ def leaked(name: str, number: int) -> FloatArray:
 
 
 def each(function: Callable[[str, int], Result], case: Case, n: int, processes: int) -> list[Result]:
-    """Return the results of all numbers, from processes that share what the case has made."""
-    function(case.name, 0)
-    with multiprocessing.get_context("fork").Pool(processes) as pool:
-        return pool.map(partial(function, case.name), range(n), chunksize=1)
+    """Return the results of all numbers, from this process or from several."""
+    work = partial(function, case.name)
+    if processes == 1:
+        return [work(number) for number in range(n)]
+    # not forked: the kernels have started threads, and what these hold would never be let go in a child
+    with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
+        return list(pool.map(work, range(n)))
 
 
 def realizations(case: Case, n: int, processes: int) -> Realizations:
