@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import Any, TypeVar
 
 Item = TypeVar("Item")
@@ -65,6 +67,12 @@ def map_with_states(
 
 def single_blas_thread() -> Any:
     """Return a context in which BLAS uses one thread, since its sums depend on the number of threads."""
-    from threadpoolctl import threadpool_limits
+    return _blas_libraries("scipy.linalg" in sys.modules).limit(limits=1, user_api="blas")
 
-    return threadpool_limits(1, "blas")
+
+@cache
+def _blas_libraries(with_scipy: bool) -> Any:
+    """Return a controller of the BLAS of NumPy, and of SciPy's own: to look for them takes a millisecond."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()

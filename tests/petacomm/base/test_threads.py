@@ -6,8 +6,9 @@ import threading
 import numpy as np
 import pytest
 from commands import run_command
+from threadpoolctl import threadpool_info, threadpool_limits
 
-from petacomm.base.threads import available_threads, map_threads, map_with_states
+from petacomm.base.threads import available_threads, map_threads, map_with_states, single_blas_thread
 from petacomm.base.timers import Timers
 
 
@@ -74,6 +75,14 @@ def test_the_error_of_the_first_item_that_fails_is_raised_at_once(n_threads):
 
 def test_at_least_one_thread_is_available():
     assert available_threads() >= 1
+
+
+def test_each_blas_runs_on_one_thread_in_the_context():
+    import scipy.linalg  # noqa: F401 (has a BLAS of its own)
+
+    with threadpool_limits(2, "blas"), single_blas_thread():
+        found = [one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"]
+    assert len(found) >= 1 and set(found) == {1}
 
 
 def test_phases_add_up_and_keep_their_order():
