@@ -122,7 +122,7 @@ def job_script(arguments: argparse.Namespace, name: str, out: str, size: JobSize
 def _why(machine: str, size: JobSize) -> str:
     """Return what the size of a job was chosen by."""
     from petacomm.cli.progress import format_duration, format_scaled
-    from petamap.planning.job_size import ITERATIONS, SECONDS_A_SAMPLE
+    from petamap.planning.run_time import ITERATIONS, SECONDS_A_SAMPLE
 
     memory = format_scaled(size.memory, "B")
     return (

@@ -40,8 +40,7 @@ def interval_classes(
 
     Noise that is not the declared one, or may differ by interval, makes a class of each interval.
     """
-    known: dict[Hashable, int] = {}
-    groups = [known.setdefault(_noise_of(one), len(known)) for one in observations]
+    groups = _noise_groups(observations)
     same = [model_of is declared_model and same_in_intervals(one) for one in observations]
     recorded, places = np.unique(streams.stop - streams.start - 2 * streams.margin, return_inverse=True)
     lengths = np.array([rounded_length(n) for n in recorded.tolist()], np.int64)[places]
@@ -56,11 +55,27 @@ def interval_classes(
     return IntervalClasses(numbers[class_of.reshape(-1)], rows[order], lengths[rows[order]])
 
 
+def _noise_groups(observations: Sequence[Observation]) -> list[int]:
+    """Return numbers that are equal for observations whose detectors have the same noise and rate.
+
+    Noise of many detectors takes long to be compared, and is mostly one object.
+    """
+    known: dict[Hashable, int] = {}
+    of_objects: dict[Hashable, int] = {}
+    groups = []
+    for one in observations:
+        key = id(one.noise), one.n_det, one.sample_rate
+        if key not in of_objects:
+            of_objects[key] = known.setdefault((_noise_of(one), *key[1:]), len(known))
+        groups.append(of_objects[key])
+    return groups
+
+
 def _noise_of(observation: Observation) -> Hashable:
     """Return what is equal for observations whose detectors have the same noise."""
-    key = observation.n_det, observation.sample_rate
     try:
         hash(observation.noise)
     except TypeError:  # it holds arrays
-        return id(observation.noise), *key
-    return observation.noise, *key
+        return id(observation.noise)
+    noise: Hashable = observation.noise
+    return noise

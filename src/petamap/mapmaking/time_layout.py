@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import overload
 
 import numpy as np
 
+from petacomm.base.distinct import distinct
 from petacomm.base.errors import ConfigError
 from petacomm.base.typing import BoolArray, FloatArray, Int64Array
 from petamap.data.observation import Observation, noise_in_common
@@ -34,7 +36,7 @@ ALIGNMENT = 64
 def run_bounds(streams: Int64Array, within: Int64Array) -> Int64Array:
     """Return the bounds of runs of consecutive blocks of one stream among blocks; (1,) of none."""
     breaks = (streams[1:] != streams[:-1]) | (within[1:] != within[:-1] + 1)
-    return np.unique(np.concatenate([[0], np.flatnonzero(breaks) + 1, [len(streams)]])).astype(np.int64)
+    return distinct(np.concatenate([[0], np.flatnonzero(breaks) + 1, [len(streams)]]).astype(np.int64))
 
 
 def transform_length(n_lag: int) -> int:
@@ -126,6 +128,8 @@ class TimeLayout:
         Band of the inverse noise.
     margin : int
         Unknown samples before and after each stationary interval.
+    block : int, optional
+        Outputs of a block without correlations, a multiple of 64.
 
     Attributes
     ----------
@@ -134,11 +138,13 @@ class TimeLayout:
         Number of samples of all streams, without margins.
     """
 
-    def __init__(self, observations: Sequence[Observation], n_lag: int, margin: int = 0) -> None:
+    def __init__(
+        self, observations: Sequence[Observation], n_lag: int, margin: int = 0, block: int = _WHITE_BLOCK
+    ) -> None:
         self.n_lag = n_lag
         self.margin = margin
         self.transform = transform_length(n_lag) if n_lag else 0
-        self.block = 2 * (self.transform - 2 * n_lag) if n_lag else _WHITE_BLOCK
+        self.block = 2 * (self.transform - 2 * n_lag) if n_lag else block
         self.streams = StreamTable(observations, margin)
         if len(self.streams) == 0:
             raise ConfigError("there are no samples to map", mend="check the sources and their intervals")
@@ -199,9 +205,16 @@ class TimeLayout:
             Number of ranks.
         rank : int
         """
+        return self._dealt(groups, self._dealing(groups).distribute(size)[rank : rank + 2])[0]
+
+    def blocks_of_ranks(self, groups: int | None, size: int) -> list[Int64Array]:
+        """Return the blocks of each rank, as `rank_blocks` does."""
+        return self._dealt(groups, self._dealing(groups).distribute(size))
+
+    def _dealt(self, groups: int | None, bounds: Int64Array) -> list[Int64Array]:
+        """Return the blocks of ranks, increasing, whose boundaries among the units are these."""
         dealing: Dealing = self._dealing(groups)
-        begin, end = dealing.distribute(size)[rank : rank + 2].tolist()
-        return np.sort(dealing.order(begin, end))
+        return [np.sort(dealing.order(*pair)) for pair in pairwise(bounds.tolist())]
 
     def rank_streams(self, size: int, intervals: bool = False) -> Int64Array:
         """Return the first of the whole streams that each rank may have, and their number: (size + 1,).

@@ -11,18 +11,13 @@ from petacomm.base.progress import Progress
 from petacomm.topology import Machine
 from petamap.data.config import RunConfig
 from petamap.planning.plan import RunPlan, RunPrediction, plan
+from petamap.planning.run_time import predict_run_time
 from petamap.planning.scanned_run import ScannedRun
 
 # Part of a node's memory that ranks may be predicted to need: predictions leave flagged samples out.
 _MEMORY_PART = 0.8
 # More nodes are of no use where a node needs more than this part of what it needed of half as many.
 _LEAST_GAIN = 0.95
-# Core seconds that a sample takes in an iteration of the block-diagonal preconditioner, pointing expanded
-# anew: 15 were measured on one core (docs/petamap/montecarlo.md).
-SECONDS_A_SAMPLE = 20e-9
-# Iterations, and passes over the data around them, that are assumed; the noise and the scan decide.
-ITERATIONS = {"two-level": 20, "other": 100}
-PASSES = 50
 # The time asked for is so many times the time predicted, and not less than the minimum.
 MARGIN, LEAST_SECONDS = 2.0, 600.0
 
@@ -115,15 +110,8 @@ def _powers_of_two(most: int) -> Iterator[int]:
 
 def _size(found: RunPlan, prediction: RunPrediction, nodes: int) -> JobSize:
     per_node = -(-prediction.forecast.size // nodes)
-    two_level = bool(found.preconditioner.knots)
-    iterations = ITERATIONS["two-level" if two_level else "other"]
-    # of the least and the most that are known of the preconditioner, the means
-    passes = (
-        PASSES + sum(found.preconditioner.set_up) / 2 + iterations * sum(found.preconditioner.iteration) / 2
-    )
-    reduction = prediction.seconds[prediction.best]
-    a_pass = found.n_samp * SECONDS_A_SAMPLE / found.cores + reduction
+    seconds = predict_run_time(found, prediction).seconds
     return JobSize(
-        nodes, per_node, prediction.threads, passes * a_pass, per_node * prediction.memory,
+        nodes, per_node, prediction.threads, seconds, per_node * prediction.memory,
         prediction.distribution.description, prediction.best,
     )  # fmt: skip

@@ -21,7 +21,7 @@ from petamap.mapmaking.template_memory import StreamFunctions, TemplateBytes, te
 from petamap.mapmaking.two_level import SLOW_BYTES
 from petamap.noise.baselines import LONGEST_STEP
 from petamap.planning.preconditioner_forecast import PreconditionerForecast
-from petamap.planning.rank_samples import HeldSamples, SampleDistribution
+from petamap.planning.rank_samples import HeldSamples
 from petamap.planning.scanned_run import ScannedRun
 from petamap.pointing.compressed import CompressedPointing
 from petamap.simulation.sky import Sky
@@ -51,9 +51,7 @@ class MemoryForecast:
     run: ScannedRun
     preconditioner: PreconditionerForecast
 
-    def of(
-        self, forecast: Forecast, threads: int, samples: SampleDistribution, ranks: Sequence[HeldSamples]
-    ) -> tuple[int, int]:
+    def of(self, forecast: Forecast, threads: int, ranks: Sequence[HeldSamples]) -> tuple[int, int]:
         """Return the largest bytes of a rank with pointing recomputed, and with pointing kept.
 
         Where pointing cannot be recomputed, both are those with pointing kept.
@@ -63,21 +61,18 @@ class MemoryForecast:
         forecast : Forecast
             Of pixels and rows.
         threads : int
-        samples : SampleDistribution
         ranks : sequence of HeldSamples
-            What each rank holds of them.
+            What each rank holds.
         """
-        found = [self._of_rank(forecast, threads, samples, one) for one in ranks]
+        found = [self._of_rank(forecast, threads, one) for one in ranks]
         kept = max(total for _, total in found)
         can_expand = all(isinstance(o.pointing, CompressedPointing) for o in self.run.observations)
         return (max(total for total, _ in found) if can_expand else kept), kept
 
-    def _of_rank(
-        self, forecast: Forecast, threads: int, samples: SampleDistribution, held: HeldSamples
-    ) -> tuple[int, int]:
+    def _of_rank(self, forecast: Forecast, threads: int, held: HeldSamples) -> tuple[int, int]:
         layout, config = self.run.layout, self.config
-        n_amplitudes = sum(self.functions.of(stream).n_amplitudes for stream in held.streams.tolist())
-        sizes = self._sizes(forecast, threads, samples.in_margins(held, layout) + n_amplitudes)
+        n_amplitudes, functions = self.functions.held(held)
+        sizes = self._sizes(forecast, threads, held.in_margins + n_amplitudes)
         template = self._template_bytes(forecast, layout.margin)
         # the model of two levels has gaps of whole streams
         margins = 2 * layout.margin * len(layout.streams) // forecast.size
@@ -86,23 +81,20 @@ class MemoryForecast:
             two_level += bytes_a_gap() * margins
         slow = SLOW_BYTES * held.n if template.kept and self.preconditioner.knots else 0
         plan = MemoryPlan(
-            keep=False, base=self._base(forecast.size) + self.functions.kept(held.streams.tolist()),
+            keep=False, base=self._base(forecast.size) + functions,
             samples=held.n // 8, maps=map_bytes(sizes) + self._bands_bytes(sizes), n_samp=held.n,
             preconditioner=int(two_level) + template.kept, filters=self._filters(threads),
             beside=template.beside + slow,
         )  # fmt: skip
         splits = sum(split_bytes(plan, n) for n in self._n_parts)
         total = plan.total + splits + self._filter_and_bin(sizes, template)
-        has_gains = any(o.pointing is not None and o.pointing.has_gains for o in self.run.observations)
-        a_sample = 4 + 4 * (config.map.stokes != "I") + 4 * has_gains + 2 * 4 * len(self._n_parts)
+        a_sample = 4 + 4 * (config.map.stokes != "I") + 4 * self._has_gains + 2 * 4 * len(self._n_parts)
         return total, total + held.n * a_sample
 
     def _base(self, size: int) -> int:
         """Return the bytes of a process and of its pixel index: a bit a pixel, and a count for 64 pixels."""
         n_pix = self.run.pixelization.n_pix
-        signals = {type(signal).__module__ for one in self.run.observations for signal in one.signals}
-        simulates = any(module.startswith("petamap.simulation.") for module in signals)
-        libraries = _PROCESS_BYTES + _SIMULATION_BYTES * simulates + _MPI_BYTES * (size > 1)
+        libraries = _PROCESS_BYTES + _SIMULATION_BYTES * self._simulates + _MPI_BYTES * (size > 1)
         return libraries + n_pix // 8 + n_pix // 16
 
     def _sizes(self, forecast: Forecast, threads: int, n_gaps: int) -> Sizes:
@@ -137,13 +129,27 @@ class MemoryForecast:
         self, size: int, margin: int, knots: float, visits: float = 0.0, n_pixels: float = 0.0
     ) -> TemplateBytes:
         """Return the bytes of a model of templates with so many knots and visits a sample."""
-        if not has_templates(self.run.observations) or self._destripes:
+        if not self._has_templates or self._destripes:
             return TemplateBytes()
         n_streams = -(-len(self.run.layout.streams) // size)
         streams = [self.functions.of(number) for number in range(n_streams)]
         return template_model_bytes(streams, knots, 2 * margin * n_streams, visits, n_pixels)
 
-    @property
+    @cached_property
+    def _has_gains(self) -> bool:
+        return any(one.pointing is not None and one.pointing.has_gains for one in self.run.observations)
+
+    @cached_property
+    def _has_templates(self) -> bool:
+        return has_templates(self.run.observations)
+
+    @cached_property
+    def _simulates(self) -> bool:
+        """Whether signals are simulated."""
+        signals = {type(signal).__module__ for one in self.run.observations for signal in one.signals}
+        return any(module.startswith("petamap.simulation.") for module in signals)
+
+    @cached_property
     def _destripes(self) -> bool:
         """Whether the amplitudes are the baselines of the model, which then is exact."""
         return self.run.layout.n_lag == 0 and all(
@@ -162,8 +168,12 @@ class MemoryForecast:
 
     def _filters(self, threads: int) -> int:
         """Return the bytes of threads that filter: of streams that share noise too (`JointNoise.n_bytes`)."""
-        joint = [o.n_det + 2 * len(o.common_noise) for o in self.run.observations if o.common_noise]
-        return (_WORK_BYTES + 16 * max(joint, default=0)) * self.run.layout.transform * threads
+        return (_WORK_BYTES + 16 * self._most_joint) * self.run.layout.transform * threads
+
+    @cached_property
+    def _most_joint(self) -> int:
+        joint = (o.n_det + 2 * len(o.common_noise) for o in self.run.observations if o.common_noise)
+        return max(joint, default=0)
 
     @cached_property
     def _n_parts(self) -> list[int]:
@@ -201,14 +211,16 @@ class SampledFunctions:
         nearest = round(stream / max(len(self._run.layout.streams) - 1, 1) * (len(self._some) - 1))
         return self._some[min(nearest, len(self._some) - 1)]
 
-    def kept(self, streams: Sequence[int]) -> int:
-        """Return the bytes of the functions that a rank keeps of its streams."""
+    def held(self, held: HeldSamples) -> tuple[int, int]:
+        """Return the amplitudes of the streams of a rank, and the bytes of the functions that it keeps."""
         if not self._some:
-            return 0
-        rows = self._run.layout.streams.rows(np.asarray(streams, np.int64)).tolist()
-        intervals = dict(zip(rows, streams, strict=True))
+            return 0, 0
+        streams = held.streams.tolist()
+        intervals = dict(zip(self._run.layout.streams.rows(held.streams).tolist(), streams, strict=True))
         own = sum(self.of(stream).own_bytes for stream in streams)
-        return own + sum(self.of(stream).interval_bytes for stream in intervals.values())
+        shared = sum(self.of(stream).interval_bytes for stream in intervals.values())
+        n_amplitudes = sum(self.of(stream).n_amplitudes for stream in streams)
+        return round(held.weight * n_amplitudes), round(held.weight * own) + shared
 
 
 def _assumed_sky(run: ScannedRun) -> Sky:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -124,7 +124,7 @@ def compute_pixel_coverage(
     """
     every = run.layout.streams
     keys = every.keys(np.arange(len(every)))
-    edges = np.unique(
+    edges = distinct(
         np.concatenate([keys, [every.n_keys], *(x for d in distributions for x in (d.begin, d.end))])
     )
     streams = every.holding(edges[:-1])
@@ -137,7 +137,7 @@ def compute_pixel_coverage(
     ranges = np.stack([scanned.detector, start, stop], axis=1)
     progress.begin("pixel coverage", float((stop - start).sum()), "samples")
 
-    @cache
+    @lru_cache(2 * n_threads)
     def expander(number: int) -> _PixelExpander:
         return _PixelExpander(run.observations[number], sample, quick)
 

@@ -28,14 +28,15 @@ from petacomm.network import predict_seconds
 from petacomm.topology import Machine
 from petamap.data.config import RunConfig
 from petamap.mapmaking.bands import StreamBands
-from petamap.mapmaking.distribution import TIME_MAJOR, Distribution, possible_distributions
+from petamap.mapmaking.distribution import STREAMS, TIME_MAJOR, Distribution, possible_distributions
 from petamap.planning.memory_forecast import MemoryForecast
 from petamap.planning.node_samples import sample_nodes
-from petamap.planning.pixel_coverage import PixelCoverage, compute_pixel_coverage
+from petamap.planning.pixel_coverage import compute_pixel_coverage
 from petamap.planning.preconditioner_forecast import PreconditionerForecast, forecast_preconditioner
-from petamap.planning.rank_samples import SampleDistribution, distribute_samples
+from petamap.planning.rank_samples import HeldSamples, SampleDistribution, distribute_samples
 from petamap.planning.scanned_run import ScannedRun
 from petamap.planning.sky_regions import SkySample, full_sky_sample
+from petamap.planning.thinned_scan import ThinnedScan, Thinning
 from petamap.sky.stokes import Stokes
 
 # Below these numbers of time samples, and of pairs of holders of a key, nothing is sampled.
@@ -43,6 +44,8 @@ _MAX_SAMPLES = 3e8
 _MAX_PAIRS = 3e8
 # Default number of regions of the sky sample.
 _N_REGIONS = 6000
+# Of more time samples, the scan is thinned out.
+_MOST_SCANNED = 1e11
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,8 @@ class RunPlan(Displayed):
         Bands of the inverse noise of the streams.
     preconditioner : PreconditionerForecast
     predictions : tuple of RunPrediction
+    thinning : Thinning, optional
+        What was looked at of a scan that is too large to be looked at.
     """
 
     machine: Machine
@@ -105,6 +110,7 @@ class RunPlan(Displayed):
     bands: StreamBands
     preconditioner: PreconditionerForecast
     predictions: tuple[RunPrediction, ...] = field(repr=False)
+    thinning: Thinning | None = None
 
     def _facts(self) -> dict[str, object]:
         best = self.best
@@ -123,6 +129,11 @@ class RunPlan(Displayed):
     def best(self) -> RunPrediction:
         """Prediction with the fastest reduction."""
         return min(self.predictions, key=lambda prediction: prediction.seconds[prediction.best])
+
+    @property
+    def least_memory(self) -> RunPrediction:
+        """Prediction with the least memory of a node."""
+        return min(self.predictions, key=lambda one: one.memory * one.forecast.ranks_per_node)
 
 
 def plan(
@@ -148,6 +159,7 @@ def plan(
     machine : Machine
     sample : float, optional
         Fraction of the sky that is sampled, 1 for all of it; by default 6000 regions, or all for a small run.
+        Without it, simulated scans of more than 1e11 samples on HEALPix pixels are thinned out.
     seed : int
         Seed of the sample.
     n_threads : int, optional
@@ -202,10 +214,7 @@ def plan(
     n_threads, progress = n_threads or available_threads(), progress or SilentProgress()
     choices = threads or sorted({1, machine.cores_per_socket, machine.cores})
     planner = _Planner(config, cores, machine, sample, seed, n_threads, choices, progress)
-    n_det = max(observation.n_det for observation in planner.run.observations)
-    # detectors that share noise are filtered together
-    possible = [TIME_MAJOR] if planner.run.bands.mode_lags else possible_distributions(n_det)
-    return planner.plan(distributions or possible)
+    return planner.plan(distributions)
 
 
 @dataclass
@@ -232,23 +241,62 @@ class _Planner:
                 mend="take fewer ranks, or a smaller noise.n_lag",
             )
 
-    def plan(self, distributions: Sequence[Distribution]) -> RunPlan:
+    def plan(self, distributions: Sequence[Distribution] | None) -> RunPlan:
         """Return the plan: compute the pixel coverage once, then the predictions of each distribution."""
-        sample = self._sky_sample()
-        held = [
-            distribute_samples(self.run.layout, distribution.groups, self.cores)
-            for distribution in distributions
-        ]
-        coverage = compute_pixel_coverage(self.run, sample, held, self.n_threads, self.progress)
-        predictions = [
-            prediction
-            for distribution, samples in zip(distributions, held, strict=True)
-            for prediction in self._predictions(distribution, samples, coverage)
-        ]
+        thin = self.fraction is None and self._is_large and ThinnedScan.possible(self.config, self.run)
+        chosen = list(distributions or self._possible(thin))
+        predictions, sample, thinning = self._thinned(chosen) if thin else (*self._scanned(chosen), None)
         return RunPlan(
             self.machine, self.cores, self.run.layout.n_samp, self.run.pixelization.n_pix, self.stokes.n,
-            sample.fraction, self.run.bands, self.preconditioner, tuple(predictions),
+            sample.fraction, self.run.bands, self.preconditioner, tuple(predictions), thinning,
         )  # fmt: skip
+
+    @property
+    def _is_large(self) -> bool:
+        """Whether there are too many samples to be scanned, of all of the sky or of a part of it."""
+        few_regions = len(full_sky_sample(self.run.pixelization).regions) <= _N_REGIONS
+        return self.run.layout.n_samp > (_MAX_SAMPLES if few_regions else _MOST_SCANNED)
+
+    def _possible(self, thin: bool) -> list[Distribution]:
+        """Return the distributions of the run; of a thinned scan, those that deal ranks many detectors."""
+        if self.run.bands.mode_lags:  # detectors that share noise are filtered together
+            return [TIME_MAJOR]
+        possible = possible_distributions(max(one.n_det for one in self.run.observations))
+        return [STREAMS, TIME_MAJOR] if thin else possible
+
+    def _scanned(self, distributions: Sequence[Distribution]) -> tuple[list[RunPrediction], SkySample]:
+        layout, sample = self.run.layout, self._sky_sample()
+        held = [distribute_samples(layout, one.groups, self.cores) for one in distributions]
+        coverage = compute_pixel_coverage(self.run, sample, held, self.n_threads, self.progress)
+        predictions: list[RunPrediction] = []
+        for distribution, samples in zip(distributions, held, strict=True):
+            occupancy = coverage.occupancy(samples)
+            ranks = self._rank_sample(samples, occupancy, sample)
+            for threads in self._threads():
+                of_ranks = samples.held(layout, threads)
+                predictions.append(
+                    self._prediction(distribution, of_ranks, threads, occupancy, ranks, sample)
+                )
+        return predictions, sample
+
+    def _thinned(
+        self, distributions: Sequence[Distribution]
+    ) -> tuple[list[RunPrediction], SkySample, Thinning]:
+        scan = ThinnedScan(self.config, self.run, self.cores, distributions)
+        sample, occupancies = scan.occupancies(self.n_threads, self.progress, self.seed)
+        per_node = min(self.machine.cores, self.cores)
+        predictions: list[RunPrediction] = []
+        for distribution, samples, occupancy in zip(distributions, scan.samples, occupancies, strict=True):
+            ranks = scan.rank_sample(occupancy, per_node, len(sample.regions))
+            for threads in self._threads():
+                of_ranks = scan.held(samples, threads)
+                predictions.append(
+                    self._prediction(distribution, of_ranks, threads, occupancy, ranks, sample)
+                )
+        return predictions, sample, scan.thinning(sample)
+
+    def _threads(self) -> list[int]:
+        return [threads for threads in self.threads if threads <= self.cores]
 
     def _sky_sample(self) -> SkySample:
         full_sky = full_sky_sample(self.run.pixelization)
@@ -260,28 +308,19 @@ class _Planner:
             return full_sky
         return self.run.sky_sample(fraction, self.seed)
 
-    def _predictions(
-        self, distribution: Distribution, samples: SampleDistribution, coverage: PixelCoverage
-    ) -> list[RunPrediction]:
-        occupancy = coverage.occupancy(samples)
-        sky = coverage.sample
-        cores = self.machine.cores
-        rank_sample = None
-        if sky.fraction < 1 or _pairs(occupancy) > _MAX_PAIRS:
-            n_keys = float(sky.weights[sky.region_of(occupancy.keys)] @ occupancy.multiplicity) / self.cores
-            rank_sample = sample_nodes(
-                self.run, samples, min(cores, self.cores), n_keys, self.seed, self.n_threads, self.progress
-            )
-        return [
-            self._prediction(distribution, samples, threads, occupancy, rank_sample, sky)
-            for threads in self.threads
-            if threads <= self.cores
-        ]
+    def _rank_sample(
+        self, samples: SampleDistribution, occupancy: Occupancy, sky: SkySample
+    ) -> RankSample | None:
+        if sky.fraction == 1 and _pairs(occupancy) <= _MAX_PAIRS:
+            return None
+        n_keys = float(sky.weights[sky.region_of(occupancy.keys)] @ occupancy.multiplicity) / self.cores
+        per_node = min(self.machine.cores, self.cores)
+        return sample_nodes(self.run, samples, per_node, n_keys, self.seed, self.n_threads, self.progress)
 
     def _prediction(
         self,
         distribution: Distribution,
-        samples: SampleDistribution,
+        held: Sequence[HeldSamples],
         threads: int,
         occupancy: Occupancy,
         rank_sample: RankSample | None,
@@ -299,7 +338,7 @@ class _Planner:
             name: float(predict_seconds(load, self.machine, per_node, self.stokes.n, 8))
             for name, load in forecast.loads.items()
         }
-        memory = self.memory.of(forecast, threads, samples, samples.merged(self.cores, threads))
+        memory = self.memory.of(forecast, threads, held)
         return RunPrediction(distribution, threads, forecast, seconds, *memory)
 
 

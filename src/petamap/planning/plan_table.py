@@ -6,6 +6,7 @@ from typing import Any
 
 from petacomm.base.text import table_lines
 from petamap.planning.plan import RunPlan, RunPrediction
+from petamap.planning.run_time import SAMPLE_BYTES, predict_run_time
 
 
 def plan_table(plan: RunPlan) -> str:
@@ -14,14 +15,13 @@ def plan_table(plan: RunPlan) -> str:
     head = ["distribution", "ranks x threads", "pixels", "held by", "partners", "memory", *names]
     rows = [head, *(_row(plan, prediction, names) for prediction in plan.predictions)]
     return "\n".join(
-        [_title(plan), _data(plan), "", *table_lines(rows), "", *_legend(plan), _best_line(plan)]
+        [_title(plan), _data(plan), "", *table_lines(rows), "", *_legend(plan), _best_line(plan), *_run(plan)]
     )
 
 
 def _title(plan: RunPlan) -> str:
     machine = plan.machine
-    nodes = -(-plan.cores // machine.cores)
-    return f"{plan.cores} cores on {nodes} of {machine.nodes} nodes: {machine.title}"
+    return f"{plan.cores} cores on {_nodes(plan)} of {machine.nodes} nodes: {machine.title}"
 
 
 def _data(plan: RunPlan) -> str:
@@ -53,7 +53,9 @@ def _legend(plan: RunPlan) -> list[str]:
         "pixels of the rank that has most; ranks that hold a pixel; ranks with which one shares pixels;",
         "memory of a rank, pointing recomputed; predicted milliseconds of a reduction, * the quickest",
     ]
-    if plan.fraction < 1:
+    if plan.thinning:
+        lines.append(plan.thinning.describe())
+    elif plan.fraction < 1:
         forecasts = [prediction.forecast for prediction in plan.predictions]
         rows = max(rows.relative for forecast in forecasts for rows in forecast.rows.values())
         partners = max(forecast.partners.relative for forecast in forecasts)
@@ -68,6 +70,38 @@ def _best_line(plan: RunPlan) -> str:
     best = plan.best
     how = f"{best.distribution.description}, {best.forecast.size} ranks x {best.threads} threads, {best.best}"
     return f"best: {how}: {1e3 * best.seconds[best.best]:.3g} ms"
+
+
+def _run(plan: RunPlan) -> list[str]:
+    """Return what the run takes as a whole with the least memory; times of passes are much the same."""
+    chosen = plan.least_memory
+    taken = predict_run_time(plan, chosen)
+    memory = _bytes(chosen.memory * chosen.forecast.ranks_per_node)
+    where = f"{chosen.distribution.description}, {chosen.forecast.size} x {chosen.threads}"
+    around, iterating = _duration(taken.around), _duration(taken.iterating)
+    return [
+        f"run: {_bytes(plan.n_samp * SAMPLE_BYTES)} of signal; {memory} a node, the least: {where}",
+        f"time: set-up and data {around}, {taken.iterations} iterations {iterating}; "
+        f"{taken.core_hours:,.3g} core hours",
+    ]
+
+
+def _nodes(plan: RunPlan) -> int:
+    return -(-plan.cores // plan.machine.cores)
+
+
+def _bytes(number: float) -> str:
+    for size, unit in ((1e12, "TB"), (1e9, "GB")):
+        if number >= size:
+            return f"{number / size:.3g} {unit}"
+    return f"{number / 1e6:.3g} MB"
+
+
+def _duration(seconds: float) -> str:
+    for length, unit in ((3600, "h"), (60, "min")):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.3g} {unit}"
+    return f"{seconds:.3g} s"
 
 
 def plan_json(plan: RunPlan) -> dict[str, Any]:
@@ -89,6 +123,9 @@ def plan_json(plan: RunPlan) -> dict[str, Any]:
         "preconditioner": plan.preconditioner.kind,
         "preconditioned_iteration": plan.preconditioner.iteration,
         "preconditioner_set_up": plan.preconditioner.set_up,
+        "signal_bytes": plan.n_samp * SAMPLE_BYTES,
+        "run": vars(predict_run_time(plan, plan.least_memory)),
+        "thinning": vars(plan.thinning) if plan.thinning else None,
         "predictions": [_prediction_json(prediction) for prediction in plan.predictions],
     }
 

@@ -7,18 +7,30 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from petacomm.base.distinct import distinct
 from petacomm.base.typing import Int64Array
 from petamap.mapmaking.time_layout import TimeLayout, run_bounds
 
 
 @dataclass(frozen=True)
 class HeldSamples:
-    """Samples that a rank holds: their number, their streams, and their segments [first, stop)."""
+    """Samples that a rank holds.
+
+    Attributes
+    ----------
+    n : int
+    in_margins : int
+        Of these, samples beyond the ends of stationary intervals.
+    streams : int64 (n_streams,)
+        Streams that they are of.
+    weight : float
+        Streams of the run that each of these stands for.
+    """
 
     n: int
+    in_margins: int
     streams: Int64Array
-    first: int
-    stop: int
+    weight: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -41,18 +53,23 @@ class SampleDistribution:
     begin: Int64Array
     end: Int64Array
 
-    def merged(self, size: int, threads: int) -> list[HeldSamples]:
+    def of_ranks(self, threads: int) -> list[slice]:
+        """Return the segments of each rank that has any, of `threads` of these ranks each."""
+        edges = np.searchsorted(self.ranks, np.arange(0, self.size + threads, threads))
+        return [slice(a, b) for a, b in itertools.pairwise(edges.tolist()) if b > a]
+
+    def held(self, layout: TimeLayout, threads: int) -> list[HeldSamples]:
         """Return what each rank holds, of `threads` of these ranks each."""
-        edges = np.searchsorted(self.ranks, np.arange(0, size + threads, threads))
+        lengths = self.end - self.begin
         return [
-            HeldSamples(int((self.end[a:b] - self.begin[a:b]).sum()), np.unique(self.streams[a:b]), a, b)
-            for a, b in itertools.pairwise(edges.tolist())
-            if b > a
+            HeldSamples(
+                int(lengths[own].sum()), self._in_margins(own, layout), distinct(self.streams[own].copy())
+            )
+            for own in self.of_ranks(threads)
         ]
 
-    def in_margins(self, held: HeldSamples, layout: TimeLayout) -> int:
-        """Return how many of the samples that a rank holds are beyond the ends of stationary intervals."""
-        own = slice(held.first, held.stop)
+    def _in_margins(self, own: slice, layout: TimeLayout) -> int:
+        """Return how many samples of some segments are beyond the ends of stationary intervals."""
         streams = self.streams[own]
         keys, lengths = layout.streams.keys(streams), layout.streams.lengths(streams)
         begin, end = self.begin[own] - keys, self.end[own] - keys
@@ -79,7 +96,7 @@ def distribute_samples(layout: TimeLayout, groups: int | None, size: int) -> Sam
     size : int
         Number of ranks.
     """
-    blocks = [layout.rank_blocks(groups, size, rank) for rank in range(size)]
+    blocks = layout.blocks_of_ranks(groups, size)
     rank_of_block = np.empty(layout.n_blocks, np.int64)
     rank_of_block[np.concatenate(blocks)] = np.repeat(np.arange(size), [len(own) for own in blocks])
     streams, within = layout.locate(np.arange(layout.n_blocks))

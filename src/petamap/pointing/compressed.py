@@ -287,6 +287,38 @@ class CompressedPointing(Displayed):
         """
         return self._like(lambda: self.boresight, list(numbers))
 
+    def along(
+        self, boresight: AnyBoresight | Callable[[], AnyBoresight], plate: HalfWavePlate | None, n_samp: int
+    ) -> CompressedPointing:
+        """Return the pointing of the same detectors, whose arrays are shared, in another observation.
+
+        Parameters
+        ----------
+        boresight : Boresight, PiecewiseBoresight or callable
+            As in the constructor.
+        plate : UniformPlate or SampledPlate or None
+        n_samp : int
+
+        Returns
+        -------
+        CompressedPointing
+        """
+        other = CompressedPointing.__new__(CompressedPointing)
+        other._boresight, other._n_samp, other.plate = boresight, n_samp, plate
+        other._plate_arguments = _plate_arguments(plate, n_samp)
+        for name in ("detectors", "epsilon", "gamma", "_intensity", "_efficiency"):
+            setattr(other, name, getattr(self, name))
+        return other
+
+    def anew(self) -> CompressedPointing:
+        """Return the same pointing, with which a boresight that was given as a function leaves memory again.
+
+        Returns
+        -------
+        CompressedPointing
+        """
+        return self.along(self._boresight, self.plate, self._n_samp)
+
     def of_intensity(self) -> CompressedPointing:
         """Return the pointing with an intensity weight of 1 for all detectors.
 

@@ -106,6 +106,8 @@ class Instrument:
         self.sample_rate = options.sample_rate or record_rate or _common_rate(self.focalplane)
         self.noise = focalplane_noise(self.focalplane)
         self._options = options
+        self._names = self.focalplane.names
+        self._pointing: CompressedPointing | None = None
 
     def observation(
         self,
@@ -139,25 +141,33 @@ class Instrument:
         meta : dict
             Additional information for `Observation.meta`.
         """
-        plane = self.focalplane
-        pointing = CompressedPointing(
-            boresight, plane.quaternions, epsilon=plane.values("epsilon"), gamma=plane.values("psi"),
-            plate=self._plate(first_sample), n_samp=n_samp,
-        )  # fmt: skip
+        pointing = self._pointing_along(boresight, self._plate(first_sample), n_samp)
         return Observation(
             name=name,
             uid=zlib.crc32(name.encode()),
             n_samp=n_samp,
             sample_rate=self.sample_rate,
-            detectors=plane.names,
+            detectors=self._names,
             start_time=start_time,
             intervals=_intervals(n_samp, round(self._options.interval * self.sample_rate)),
             pointing=pointing,
             frame=frame,
             flags=(FlaggedRanges(bad),) if len(bad) else (),
             noise=self.noise,
-            meta={"focalplane": plane.name, **meta},
+            meta={"focalplane": self.focalplane.name, **meta},
         )
+
+    def _pointing_along(
+        self, boresight: AnyBoresight | Callable[[], AnyBoresight], plate: UniformPlate | None, n_samp: int
+    ) -> CompressedPointing:
+        """Return the pointing of all detectors, of which all observations share the arrays."""
+        if self._pointing is None:
+            plane = self.focalplane
+            self._pointing = CompressedPointing(
+                boresight, plane.quaternions, epsilon=plane.values("epsilon"), gamma=plane.values("psi"),
+                n_samp=n_samp,
+            )  # fmt: skip
+        return self._pointing.along(boresight, plate, n_samp)
 
     def _plate(self, first_sample: int) -> UniformPlate | None:
         if not self._options.hwp_frequency:

@@ -125,11 +125,14 @@ def _filtered(
 
 def _check_names(observations: list[Observation]) -> None:
     names: set[str] = set()
+    checked: set[int] = set()  # tuples of detectors, of which many observations have one
     for observation in observations:
         if observation.name in names:
             raise DataError(f"two observations are called '{observation.name}'", mend="rename one")
         names.add(observation.name)
-        for name in (observation.name, *observation.detectors):
+        detectors = observation.detectors if id(observation.detectors) not in checked else ()
+        checked.add(id(observation.detectors))
+        for name in (observation.name, *detectors):
             if not _is_harmless(name):
                 what = f"the name {name!a} could lead out of a folder"
                 raise DataError(what, where=f"observation {observation.name!a}", mend="rename it")
