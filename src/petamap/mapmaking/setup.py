@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib import import_module
@@ -147,7 +148,8 @@ class RunSetup:
         self._given = pixelization
         self.comm = self.world = comm
         self.progress = progress
-        self.timers = Timers(lambda: (self.comm.bytes_sent, self.comm.messages_sent))
+        here = weakref.proxy(self)  # else what a run has used would stay until garbage is collected
+        self.timers = Timers(lambda: (here.comm.bytes_sent, here.comm.messages_sent))
         self.warnings: list[str] = []
         self.n_threads = config.resources.threads or max(1, available_threads() // self.world.node_size())
 
