@@ -32,7 +32,7 @@ from petamap.data.config.source_kinds import source_kind
 from petamap.sky.map_file import read_map
 
 SECONDS = 30  # of a run
-NOT_CONVERGED = 1  # exit code
+NOT_CONVERGED = 4  # exit code
 MEMORY = 4 << 30
 REALS = ("0", "-1", "1e-300", "1e-15", "1e15", "1e300", "nan", "inf", "-inf")
 INTEGERS = ("0", "-1", "1", "2147483648", "9223372036854775807", "1" + 30 * "0")
