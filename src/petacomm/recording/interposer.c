@@ -296,6 +296,11 @@ static int group_of(MPI_Comm comm) {
     return keep_handle(place, (uintptr_t)comm);
 }
 
+static Group *group_at(MPI_Comm comm) {
+    int index = group_of(comm); /* which may move all groups */
+    return &groups[index];
+}
+
 static int group_of_window(MPI_Win window) {
     Handle **place = handle_place(windows, (uintptr_t)window);
     if (*place) return (*place)->group;
@@ -380,13 +385,13 @@ static int note_collective(int call, MPI_Comm comm, int root, uint64_t bytes, in
 }
 
 static int is_root(MPI_Comm comm, int root) {
-    const Group *group = &groups[group_of(comm)];
+    const Group *group = group_at(comm);
     return group->inter ? root == MPI_ROOT : root == group->rank;
 }
 
 /* Number of ranks that a collective sends to: the others, or those of the other side. */
 static int n_partners(MPI_Comm comm) {
-    const Group *group = &groups[group_of(comm)];
+    const Group *group = group_at(comm);
     return group->inter ? group->remote_size : group->size;
 }
 
@@ -411,7 +416,7 @@ static void note_ring(MPI_Comm comm, const void *counts, size_t width, MPI_Datat
 }
 
 static int n_neighbours(MPI_Comm comm) {
-    Group *group = &groups[group_of(comm)];
+    Group *group = group_at(comm);
     if (group->n_neighbours < 0) find_neighbours(group, comm);
     return group->n_neighbours;
 }
