@@ -28,11 +28,12 @@ def petacomm(*words, **options):
     return run_command([sys.executable, "-c", program, *words], **options)
 
 
-def record_command(folder: Path, n_ranks: int, *words, options=()):
-    """Return the recording of a program on some ranks."""
+def record_command(folder: Path, n_ranks: int, *words, code=0):
+    """Return the recording of a program on some ranks, which ends with an exit code."""
     require_compiler()
-    launcher = [MPIEXEC, "-n", n_ranks]
-    petacomm("record", "--out", folder / "recorded", *options, "--", *launcher, *words, cwd=folder, check=True)
+    job = [MPIEXEC, "-n", n_ranks, *words]
+    ended = petacomm("record", "--out", folder / "recorded", "--", *job, cwd=folder)
+    assert ended.returncode == code, f"ended with {ended.returncode}:\n{ended.stdout}{ended.stderr}"
     return load_recording(folder / "recorded.npz")
 
 

@@ -95,13 +95,18 @@ static void unlock(void) {
 
 /* --- counters: a hash table with open addressing */
 
+/* Whole words, of which hashes are made without waiting for parts of them to be written. */
 typedef struct {
-    int32_t collective; /* whether it is a collective that petacomm makes messages of */
-    int32_t call, phase, group;
-    int32_t partner; /* rank of MPI_COMM_WORLD; of a collective, the root in its communicator */
-    int32_t item;    /* of a collective, bytes of an element */
-    uint64_t size;   /* bits of the size of a message; of a collective, bytes */
+    uint64_t call;    /* with phase << 32, and whether petacomm makes messages of it << 31 */
+    uint64_t partner; /* rank of MPI_COMM_WORLD, or the root in its communicator, with group << 32 */
+    uint64_t size;    /* bits of the size of a message; of a collective, bytes */
+    uint64_t item;    /* of a collective that combines, bytes of an element */
 } Key;
+
+static Key make_key(int call, int collective, int group, int partner, uint64_t size, int item) {
+    return (Key){(uint64_t)call | (uint64_t)collective << 31, (uint32_t)partner | (uint64_t)group << 32, size,
+                 (uint64_t)item};
+}
 
 typedef struct {
     Key key;
@@ -111,16 +116,15 @@ typedef struct {
 static Counter *counters;
 static size_t n_counters, n_slots;
 
+static int equal(const Key *a, const Key *b) {
+    return a->call == b->call && a->partner == b->partner && a->size == b->size && a->item == b->item;
+}
+
 static size_t slot_of(const Key *key) {
-    uint64_t word[4], mixed = 0;
-    memcpy(word, key, sizeof word);
-    for (int i = 0; i < 4; i++) {
-        mixed = (mixed ^ word[i]) * UINT64_C(0x9e3779b97f4a7c15);
-        mixed ^= mixed >> 29;
-    }
-    size_t slot = mixed & (n_slots - 1);
-    while (counters[slot].messages && memcmp(&counters[slot].key, key, sizeof *key))
-        slot = (slot + 1) & (n_slots - 1);
+    uint64_t mixed = key->call * UINT64_C(0x9e3779b97f4a7c15) + key->partner * UINT64_C(0xc2b2ae3d27d4eb4f) +
+                     key->size * UINT64_C(0x165667b19e3779f9) + key->item * UINT64_C(0x27d4eb2f165667c5);
+    size_t slot = (mixed ^ mixed >> 32) & (n_slots - 1);
+    while (counters[slot].messages && !equal(&counters[slot].key, key)) slot = (slot + 1) & (n_slots - 1);
     return slot;
 }
 
@@ -136,7 +140,7 @@ static void grow_counters(void) {
 
 static void add(Key key, uint64_t messages, uint64_t bytes) {
     if (2 * n_counters >= n_slots) grow_counters();
-    key.phase = phase;
+    key.call |= (uint64_t)(uint32_t)phase << 32;
     Counter *counter = &counters[slot_of(&key)];
     if (!counter->messages) {
         counter->key = key;
@@ -277,9 +281,15 @@ static int keep_handle(Handle **place, uintptr_t value) {
     return handle->group = n_groups - 1;
 }
 
+static Handle *last_used; /* communicator */
+
 static int group_of(MPI_Comm comm) {
+    if (last_used && last_used->value == (uintptr_t)comm) return last_used->group;
     Handle **place = handle_place(communicators, (uintptr_t)comm);
-    if (*place) return (*place)->group;
+    if (*place) {
+        last_used = *place;
+        return last_used->group;
+    }
     MPI_Group own;
     PMPI(Comm_group)(comm, &own);
     Group *group = new_group(own);
@@ -314,6 +324,7 @@ static int group_of_window(MPI_Win window) {
 static void forget(Handle **table, uintptr_t value) {
     Handle **place = handle_place(table, value), *handle = *place;
     if (!handle) return;
+    if (handle == last_used) last_used = NULL;
     *place = handle->next;
     free(handle);
 }
@@ -350,11 +361,24 @@ static void find_neighbours(Group *group, MPI_Comm comm) {
 
 /* --- what wrappers note */
 
+/* Sizes of the datatypes that were used last; a handle may be that of another type once one is freed. */
+static struct {
+    uintptr_t type;
+    uint64_t size;
+} sizes[64];
+
+static size_t size_place(MPI_Datatype type) { return ((uintptr_t)type ^ (uintptr_t)type >> 7) & 63; }
+
 static uint64_t bytes_of(MPI_Count count, MPI_Datatype type) {
     MPI_Count size = 0;
+    size_t place = size_place(type);
     if (count <= 0) return 0;
-    PMPI(Type_size_x)(type, &size);
-    return size > 0 ? (uint64_t)count * (uint64_t)size : 0;
+    if (sizes[place].type != (uintptr_t)type) {
+        PMPI(Type_size_x)(type, &size);
+        sizes[place].type = (uintptr_t)type;
+        sizes[place].size = size > 0 ? (uint64_t)size : 0;
+    }
+    return (uint64_t)count * sizes[place].size;
 }
 
 static uint64_t bits_of(uint64_t bytes) { return bytes ? 64 - __builtin_clzll(bytes) : 0; }
@@ -367,7 +391,8 @@ static void note_partner(int call, int group_index, int partner, uint64_t messag
         outside_messages += messages;
         outside_bytes += bytes;
     } else {
-        note((Key){0, call, 0, group_index, rank, 0, bits_of(bytes / messages)}, messages, bytes);
+        uint64_t each = messages == 1 ? bytes : bytes / messages;
+        note(make_key(call, 0, group_index, rank, bits_of(each), 0), messages, bytes);
     }
 }
 
@@ -380,7 +405,7 @@ static void note_window(int call, MPI_Win window, int partner, uint64_t bytes) {
 }
 
 static int note_collective(int call, MPI_Comm comm, int root, uint64_t bytes, int item) {
-    note((Key){1, call, 0, group_of(comm), root, item, bytes}, 1, bytes);
+    note(make_key(call, 1, group_of(comm), root, bytes, item), 1, bytes);
     return 1;
 }
 
@@ -496,6 +521,11 @@ int MPI_Request_free(MPI_Request *request) {
     return PMPI(Request_free)(request);
 }
 
+int MPI_Type_free(MPI_Datatype *type) {
+    COUNTED(sizes[size_place(*type)].type = 0)
+    return PMPI(Type_free)(type);
+}
+
 int MPI_Comm_free(MPI_Comm *comm) {
     COUNTED(ask_name(*comm); forget(communicators, (uintptr_t)*comm))
     return PMPI(Comm_free)(comm);
@@ -591,13 +621,14 @@ static void write_counters(FILE *file) {
         const Counter *counter = &counters[i];
         const Key *key = &counter->key;
         if (!counter->messages) continue;
-        if (key->collective)
-            fprintf(file, "collective %d %s %d %d %d %" PRIu64 " %" PRIu64 "\n", key->phase,
-                    call_names[key->call], key->group, key->partner, key->item, key->size, counter->messages);
+        int at = (int32_t)(key->call >> 32), group = (int)(key->partner >> 32), partner = (int32_t)key->partner;
+        const char *name = call_names[key->call & 255];
+        if (key->call >> 31 & 1)
+            fprintf(file, "collective %d %s %d %d %d %" PRIu64 " %" PRIu64 "\n", at, name, group, partner,
+                    (int)key->item, key->size, counter->messages);
         else
-            fprintf(file, "messages %d %s %d %d %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", key->phase,
-                    call_names[key->call], key->group, key->partner, key->size, counter->messages,
-                    counter->bytes);
+            fprintf(file, "messages %d %s %d %d %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", at, name, group,
+                    partner, key->size, counter->messages, counter->bytes);
     }
 }
 

@@ -43,7 +43,9 @@ def test_gathers_and_scatters_keep_a_block_on_each_rank(n, root):
 def test_an_allgather_brings_each_rank_all_other_blocks(n):
     for algorithm in known_algorithms("allgather"):
         if algorithm == "recursive-doubling" and n & (n - 1):
-            with pytest.raises(ConfigError, match=f"cannot be used by {n} ranks, no power of two.*'bruck' can"):
+            with pytest.raises(
+                ConfigError, match=f"cannot be used by {n} ranks, no power of two.*'bruck' can"
+            ):
                 expanded("allgather", n, algorithm=algorithm)
             continue
         messages = expanded("allgather", n, algorithm=algorithm)

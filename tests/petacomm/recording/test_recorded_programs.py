@@ -71,7 +71,7 @@ for number, method in enumerate(["packed", "datatypes", "neighbourhood"]):
 
 def test_a_halo_exchange(tmp_path):
     recording = record_python(tmp_path, 4, HALO)
-    # Blocks of 4 x 2 x 4 x 3 sites of 48 bytes; both neighbours along an axis are one rank, and counted twice.
+    # Blocks of 4 x 2 x 4 x 3 sites of 48 bytes; both neighbours along an axis are one rank.
     expected = 3 * 48 * dense(grid_graph([2, 2], n_bytes=[4 * 4 * 3, 4 * 2 * 4]))
     for phase, call in ((1, "send"), (2, "send"), (3, "neighbor_alltoall")):
         rows = recording.of_phase(phase).direct
@@ -160,7 +160,8 @@ ring = comm.Create_cart([size], [True])
 ring.Neighbor_alltoall(np.zeros((2, 7)), np.zeros((2, 7)))
 ring.Sendrecv(np.zeros(2), ring.Shift(0, 1)[1], recvbuf=np.zeros(2))
 phase(3)
-send, receive = comm.Send_init(np.zeros(11), (rank + 1) % size), comm.Recv_init(np.zeros(11), (rank - 1) % size)
+send = comm.Send_init(np.zeros(11), (rank + 1) % size)
+receive = comm.Recv_init(np.zeros(11), (rank - 1) % size)
 for _ in range(3):
     MPI.Prequest.Startall([send, receive])
     MPI.Prequest.Waitall([send, receive])
