@@ -105,7 +105,7 @@ def test_vectors_whose_elements_do_not_divide_them_are_bytes():
 
 
 def test_unknown_algorithms_are_refused():
-    with pytest.raises(ConfigError, match="unknown algorithm of gather 'binomal'.*did you mean 'binomial'"):
+    with pytest.raises(ConfigError, match=r"unknown algorithm of gather 'binomal'.*did you mean 'binomial'"):
         expanded("gather", 4, algorithm="binomal")
     with pytest.raises(ConfigError, match="there is no allreduce 'rign'"):
         expanded("allreduce", 4, algorithm="rign")
