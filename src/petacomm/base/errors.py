@@ -179,6 +179,9 @@ class Termination(UserError):
     label = ""
 
 
+STOPS = (Interruption, Termination)  # raised by signals, anywhere: whoever handles errors lets them pass
+
+
 @contextmanager
 def located(where: str) -> Iterator[None]:
     """Put a place before that of a ConfigError that leaves the block."""
