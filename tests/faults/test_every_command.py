@@ -114,19 +114,11 @@ def end_of(words):
     return ended.returncode, time.monotonic() - begin
 
 
-@pytest.fixture
-def interruptible():
-    """Let commands have Ctrl-C, which processes in the background of a shell are started to ignore."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @pytest.mark.parametrize(
     ("name", "n_ranks", "n_tries"),
     cases(("mc", 1, 1), long=[*((name, 1, 5) for name in COMMANDS), *((name, 3, 5) for name in ON_RANKS)]),
 )
-def test_signals_at_random_moments(name, n_ranks, n_tries, folder, outcomes, interruptible):
+def test_signals_at_random_moments(name, n_ranks, n_tries, folder, outcomes):
     prog, *words = shlex.split(COMMANDS[name])
     launcher = [str(MPIEXEC), "-n", str(n_ranks)] if n_ranks > 1 else []
     words = [*launcher, sys.executable, "-m", f"{prog}.cli.main", *words]
