@@ -86,8 +86,8 @@ def _spectra(arguments: argparse.Namespace) -> int:
 
     choices = _choices(arguments)
     theory = None if arguments.against is None else _theory(arguments.against)
-    if arguments.fit and theory is None:
-        raise ConfigError("--fit is of a theory", mend="--against planck2018")
+    if arguments.fit:
+        _check_fit(arguments)
     if arguments.montecarlo is not None:
         _check_no_analysis_options(arguments)
     elif arguments.transfer:
@@ -186,6 +186,14 @@ def _likelihood(
             raise ConfigError(f"{option} is of no use with --likelihood", mend="leave it away")
     fiducial = _theory("planck2018") if theory is None else theory
     return measure_likelihood(maps, choices, fiducial, arguments.n_side, arguments.likelihood, print)
+
+
+def _check_fit(arguments: argparse.Namespace) -> None:
+    from petamap.spectra.parameter_fit import check_parameters
+
+    if arguments.against is None:
+        raise ConfigError("--fit is of a theory", mend="--against planck2018")
+    check_parameters(arguments.fit.split(","), arguments.tensors is not None, arguments.pivot)
 
 
 def _fit(

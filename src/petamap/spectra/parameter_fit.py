@@ -148,7 +148,7 @@ def fit_parameters(
     DataError
         If there are no errors, fewer bandpowers than parameters, or too few realizations for them.
     """
-    _check_names(names, tensors, pivot)
+    check_parameters(names, tensors is not None, pivot)
     model = _Model(found, expected, theory, tensors, pivot, n_realizations)
     free = [name in names for name in PARAMETERS]
     if model.n_data < sum(free):
@@ -169,12 +169,20 @@ def fit_parameters(
     )  # fmt: skip
 
 
-def _check_names(names: Sequence[str], tensors: Spectra | None, pivot: float) -> None:
+def check_parameters(names: Sequence[str], with_tensors: bool, pivot: float) -> None:
+    """Raise ConfigError unless these parameters can be fitted, with the spectra of tensors or without.
+
+    Parameters
+    ----------
+    names : sequence of str
+    with_tensors : bool
+    pivot : float
+    """
     for name in names:
         require_known("parameter", name, PARAMETERS)
     if not names or len(set(names)) < len(names):
         raise ConfigError("name each parameter once", mend=f"some of {', '.join(PARAMETERS)}")
-    if "r" in names and tensors is None:
+    if "r" in names and not with_tensors:
         raise ConfigError("r needs the spectra of tensors for r = 1", mend="--tensors FILE")
     if not pivot > 0:
         raise ConfigError(f"a tilt about l = {pivot:g}", mend="give a positive pivot")

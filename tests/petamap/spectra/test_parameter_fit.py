@@ -128,6 +128,9 @@ def test_the_command(tmp_path, capsys, monkeypatch):
     words = ["spectra", "maps", "--fwhm", "10 deg", "--no-pixel-window", "--l-max", "9", "--width", "2"]
     assert main([*words, "--fit", "amplitude"]) == 2
     assert "--fit is of a theory (--against planck2018)" in capsys.readouterr().err
+    assert main([*words, "--against", "planck2018", "--fit", "r"]) == 2
+    assert "--tensors FILE" in capsys.readouterr().err
+    assert not list((tmp_path / "maps").glob("*spectra*"))
     assert main([*words, "--against", "planck2018", "--fit", "amplitude,tilt", "--pivot", "5"]) == 0
     told = capsys.readouterr().out
     record = json.loads((tmp_path / "maps" / "tiny_spectra_fit.json").read_text())
