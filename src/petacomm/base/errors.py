@@ -179,7 +179,8 @@ class Termination(UserError):
     label = ""
 
 
-STOPS = (Interruption, Termination)  # raised by signals, anywhere: whoever handles errors lets them pass
+# raised by signals, anywhere: whoever handles errors of its own work lets them pass
+STOPS = (Interruption, Termination, TimeLimitError)
 
 
 @contextmanager
@@ -187,6 +188,8 @@ def located(where: str) -> Iterator[None]:
     """Put a place before that of a ConfigError that leaves the block."""
     try:
         yield
+    except STOPS:
+        raise
     except ConfigError as error:
         place = f"{where}, {error.where}" if error.where else where
         raise ConfigError(error.what, where=place, mend=error.mend) from error

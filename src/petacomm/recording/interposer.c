@@ -18,10 +18,10 @@
 
 /* The functions of MPI are looked up when they are first called: the library is not linked to an MPI, as the
  * program brings its own, some, such as mpi4py, only while they run. */
-static void *find(const char *name, const void *caller) {
-    static void *mpi;
+static void* find(const char* name, const void* caller) {
+    static void* mpi;
     Dl_info found;
-    void *function = mpi ? dlsym(mpi, name) : NULL;
+    void* function = mpi ? dlsym(mpi, name) : NULL;
     if (!function) function = dlsym(RTLD_NEXT, name);
     if (!function && dladdr(caller, &found) && found.dli_fname) { /* MPI is in a scope of the caller alone */
         mpi = dlopen(found.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
@@ -34,18 +34,18 @@ static void *find(const char *name, const void *caller) {
     return function;
 }
 
-#define FOUND(name)                                                                          \
-    ({                                                                                       \
-        static __typeof__(&PMPI_##name) function;                                            \
+#define FOUND(name)                                                                                       \
+    ({                                                                                                    \
+        static __typeof__(&PMPI_##name) function;                                                         \
         if (!function) function = (__typeof__(function))find("PMPI_" #name, __builtin_return_address(0)); \
-        function;                                                                            \
+        function;                                                                                         \
     })
 #define PMPI(name) FOUND(name)
 
 #ifdef OPEN_MPI
 /* A variable, of which a program that is linked to it has the copy that counts: asked for first. */
 static MPI_Comm world(void) {
-    void *found = dlsym(RTLD_DEFAULT, "ompi_mpi_comm_world");
+    void* found = dlsym(RTLD_DEFAULT, "ompi_mpi_comm_world");
     return (MPI_Comm)(found ? found : find("ompi_mpi_comm_world", NULL));
 }
 #define WORLD world()
@@ -53,17 +53,16 @@ static MPI_Comm world(void) {
 #define WORLD MPI_COMM_WORLD
 #endif
 
-#define CALLS(do_) \
-    do_(send) do_(put) do_(get) do_(accumulate) \
-    do_(barrier) do_(bcast) do_(reduce) do_(allreduce) do_(gather) do_(gatherv) do_(scatter) do_(scatterv) \
-    do_(allgather) do_(allgatherv) do_(alltoall) do_(alltoallv) do_(alltoallw) \
-    do_(reduce_scatter) do_(reduce_scatter_block) do_(scan) do_(exscan) \
-    do_(neighbor_allgather) do_(neighbor_alltoall)
+#define CALLS(do_)                                                                                       \
+    do_(send) do_(put) do_(get) do_(accumulate) do_(barrier) do_(bcast) do_(reduce) do_(allreduce)       \
+        do_(gather) do_(gatherv) do_(scatter) do_(scatterv) do_(allgather) do_(allgatherv) do_(alltoall) \
+            do_(alltoallv) do_(alltoallw) do_(reduce_scatter) do_(reduce_scatter_block) do_(scan)        \
+                do_(exscan) do_(neighbor_allgather) do_(neighbor_alltoall)
 
 #define CALL_CONSTANT(name) CALL_##name,
 #define CALL_NAME(name) #name,
 enum { CALLS(CALL_CONSTANT) };
-static const char *const call_names[] = {CALLS(CALL_NAME)};
+static const char* const call_names[] = {CALLS(CALL_NAME)};
 
 static int on, threaded, phase;
 static int world_rank, world_size;
@@ -72,7 +71,7 @@ static uint64_t outside_messages, outside_bytes; /* to processes that are not in
 
 /* --- memory, and the lock of programs whose threads all call MPI */
 
-static void *checked(void *memory) {
+static void* checked(void* memory) {
     if (!memory) {
         fprintf(stderr, "petacomm record: no memory for the counters of rank %d\n", world_rank);
         _exit(5);
@@ -82,10 +81,7 @@ static void *checked(void *memory) {
 
 static int locked;
 
-static void lock(void) {
-    while (threaded && __atomic_exchange_n(&locked, 1, __ATOMIC_ACQUIRE))
-        ;
-}
+static void lock(void) { while (threaded && __atomic_exchange_n(&locked, 1, __ATOMIC_ACQUIRE)); }
 
 static void unlock(void) {
     if (threaded) __atomic_store_n(&locked, 0, __ATOMIC_RELEASE);
@@ -118,14 +114,14 @@ typedef struct {
     uint64_t messages, bytes;
 } Counter;
 
-static Counter *counters;
+static Counter* counters;
 static size_t n_counters, n_slots;
 
-static int equal(const Key *a, const Key *b) {
+static int equal(const Key* a, const Key* b) {
     return a->call == b->call && a->partner == b->partner && a->size == b->size && a->item == b->item;
 }
 
-static size_t slot_of(const Key *key) {
+static size_t slot_of(const Key* key) {
     uint64_t mixed = key->call * UINT64_C(0x9e3779b97f4a7c15) + key->partner * UINT64_C(0xc2b2ae3d27d4eb4f) +
                      key->size * UINT64_C(0x165667b19e3779f9) + key->item * UINT64_C(0x27d4eb2f165667c5);
     size_t slot = (mixed ^ mixed >> 32) & (n_slots - 1);
@@ -134,7 +130,7 @@ static size_t slot_of(const Key *key) {
 }
 
 static void grow_counters(void) {
-    Counter *old = counters;
+    Counter* old = counters;
     size_t n_old = n_slots;
     n_slots = n_old ? 2 * n_old : 256;
     counters = checked(calloc(n_slots, sizeof *counters));
@@ -146,7 +142,7 @@ static void grow_counters(void) {
 static void add(Key key, uint64_t messages, uint64_t bytes) {
     if (2 * n_counters >= n_slots) grow_counters();
     key.call |= (uint64_t)(uint32_t)phase << 32;
-    Counter *counter = &counters[slot_of(&key)];
+    Counter* counter = &counters[slot_of(&key)];
     if (!counter->messages) {
         counter->key = key;
         n_counters++;
@@ -158,10 +154,10 @@ static void add(Key key, uint64_t messages, uint64_t bytes) {
 /* --- persistent requests: what a start of each sends */
 
 typedef struct Plan {
-    struct Plan *next;
+    struct Plan* next;
     MPI_Request request;
     size_t n, room;
-    Counter *notes;
+    Counter* notes;
 } Plan;
 
 static Plan *plans[1024], *made;
@@ -178,17 +174,17 @@ static void note(Key key, uint64_t messages, uint64_t bytes) {
     made->notes[made->n++] = (Counter){key, messages, bytes};
 }
 
-static Plan **plan_place(MPI_Request request) {
-    Plan **place = &plans[((uintptr_t)request ^ (uintptr_t)request >> 10) & 1023];
+static Plan** plan_place(MPI_Request request) {
+    Plan** place = &plans[((uintptr_t)request ^ (uintptr_t)request >> 10) & 1023];
     while (*place && (*place)->request != request) place = &(*place)->next;
     return place;
 }
 
-static Plan *make_plan(void) { return made = checked(calloc(1, sizeof(Plan))); }
+static Plan* make_plan(void) { return made = checked(calloc(1, sizeof(Plan))); }
 
-static void keep_plan(Plan *plan, MPI_Request request) {
+static void keep_plan(Plan* plan, MPI_Request request) {
     lock();
-    Plan **place = plan_place(request);
+    Plan** place = plan_place(request);
     plan->request = request;
     plan->next = *place ? (*place)->next : NULL; /* a request of the same handle was freed unseen */
     *place = plan;
@@ -196,7 +192,7 @@ static void keep_plan(Plan *plan, MPI_Request request) {
 }
 
 static void start_plan(MPI_Request request) {
-    Plan *plan = *plan_place(request);
+    Plan* plan = *plan_place(request);
     for (size_t i = 0; plan && i < plan->n; i++)
         add(plan->notes[i].key, plan->notes[i].messages, plan->notes[i].bytes);
 }
@@ -210,15 +206,15 @@ static void free_plan(MPI_Request request) {
 }
 
 /* Count what a statement notes whenever the request is started that a call makes. */
-#define PLANNED(statement, call)                         \
-    if (!on) return call;                                \
-    lock();                                              \
-    Plan *plan = make_plan();                            \
-    statement;                                           \
-    made = NULL;                                         \
-    unlock();                                            \
-    int code = call;                                     \
-    if (code == MPI_SUCCESS) keep_plan(plan, *request);  \
+#define PLANNED(statement, call)                        \
+    if (!on) return call;                               \
+    lock();                                             \
+    Plan* plan = make_plan();                           \
+    statement;                                          \
+    made = NULL;                                        \
+    unlock();                                           \
+    int code = call;                                    \
+    if (code == MPI_SUCCESS) keep_plan(plan, *request); \
     return code;
 
 /* --- groups of ranks: those of communicators and of windows */
@@ -232,22 +228,22 @@ typedef struct {
 } Group;
 
 typedef struct Handle {
-    struct Handle *next;
+    struct Handle* next;
     uintptr_t value;
     int group;
 } Handle;
 
-static Group *groups;
+static Group* groups;
 static int n_groups, groups_room;
 static Handle *communicators[256], *windows[256];
 
-static Handle **handle_place(Handle **table, uintptr_t value) {
-    Handle **place = &table[(value ^ value >> 4 ^ value >> 12) & 255];
+static Handle** handle_place(Handle** table, uintptr_t value) {
+    Handle** place = &table[(value ^ value >> 4 ^ value >> 12) & 255];
     while (*place && (*place)->value != value) place = &(*place)->next;
     return place;
 }
 
-static int *world_ranks(MPI_Group group, int size) {
+static int* world_ranks(MPI_Group group, int size) {
     int *ranks = checked(malloc((size + 1) * sizeof(int))), *own = checked(malloc((size + 1) * sizeof(int)));
     for (int i = 0; i < size; i++) own[i] = i;
     PMPI(Group_translate_ranks)(group, size, own, world_group, ranks);
@@ -255,7 +251,7 @@ static int *world_ranks(MPI_Group group, int size) {
     return ranks;
 }
 
-static uint64_t hashed(uint64_t hash, const int *ranks, int size) {
+static uint64_t hashed(uint64_t hash, const int* ranks, int size) {
     hash = (hash ^ (uint64_t)size) * UINT64_C(0x100000001b3);
     for (int i = 0; i < size; i++) {
         hash = (hash ^ (uint64_t)(uint32_t)ranks[i]) * UINT64_C(0x100000001b3);
@@ -264,12 +260,12 @@ static uint64_t hashed(uint64_t hash, const int *ranks, int size) {
     return hash;
 }
 
-static Group *new_group(MPI_Group of) {
+static Group* new_group(MPI_Group of) {
     if (n_groups == groups_room) {
         groups_room = 2 * groups_room + 8;
         groups = checked(realloc(groups, groups_room * sizeof *groups));
     }
-    Group *group = memset(&groups[n_groups++], 0, sizeof *group);
+    Group* group = memset(&groups[n_groups++], 0, sizeof *group);
     group->n_neighbours = -1;
     PMPI(Group_size)(of, &group->size);
     PMPI(Group_rank)(of, &group->rank);
@@ -280,24 +276,24 @@ static Group *new_group(MPI_Group of) {
     return group;
 }
 
-static int keep_handle(Handle **place, uintptr_t value) {
-    Handle *handle = *place = checked(calloc(1, sizeof *handle));
+static int keep_handle(Handle** place, uintptr_t value) {
+    Handle* handle = *place = checked(calloc(1, sizeof *handle));
     handle->value = value;
     return handle->group = n_groups - 1;
 }
 
-static Handle *last_used; /* communicator */
+static Handle* last_used; /* communicator */
 
 static int group_of(MPI_Comm comm) {
     if (last_used && last_used->value == (uintptr_t)comm) return last_used->group;
-    Handle **place = handle_place(communicators, (uintptr_t)comm);
+    Handle** place = handle_place(communicators, (uintptr_t)comm);
     if (*place) {
         last_used = *place;
         return last_used->group;
     }
     MPI_Group own;
     PMPI(Comm_group)(comm, &own);
-    Group *group = new_group(own);
+    Group* group = new_group(own);
     PMPI(Group_free)(&own);
     PMPI(Comm_test_inter)(comm, &group->inter);
     if (group->inter) {
@@ -311,13 +307,13 @@ static int group_of(MPI_Comm comm) {
     return keep_handle(place, (uintptr_t)comm);
 }
 
-static Group *group_at(MPI_Comm comm) {
+static Group* group_at(MPI_Comm comm) {
     int index = group_of(comm); /* which may move all groups */
     return &groups[index];
 }
 
 static int group_of_window(MPI_Win window) {
-    Handle **place = handle_place(windows, (uintptr_t)window);
+    Handle** place = handle_place(windows, (uintptr_t)window);
     if (*place) return (*place)->group;
     MPI_Group own;
     PMPI(Win_get_group)(window, &own);
@@ -326,7 +322,7 @@ static int group_of_window(MPI_Win window) {
     return keep_handle(place, (uintptr_t)window);
 }
 
-static void forget(Handle **table, uintptr_t value) {
+static void forget(Handle** table, uintptr_t value) {
     Handle **place = handle_place(table, value), *handle = *place;
     if (!handle) return;
     if (handle == last_used) last_used = NULL;
@@ -336,12 +332,12 @@ static void forget(Handle **table, uintptr_t value) {
 
 /* Ask a communicator for its name, which programs may set at any time, as late as can be. */
 static void ask_name(MPI_Comm comm) {
-    Handle *handle = *handle_place(communicators, (uintptr_t)comm);
+    Handle* handle = *handle_place(communicators, (uintptr_t)comm);
     int length;
     if (handle) PMPI(Comm_get_name)(comm, groups[handle->group].name, &length);
 }
 
-static void find_neighbours(Group *group, MPI_Comm comm) {
+static void find_neighbours(Group* group, MPI_Comm comm) {
     int kind, n = 0, n_in = 0, weighted;
     PMPI(Topo_test)(comm, &kind);
     if (kind == MPI_CART) {
@@ -357,7 +353,7 @@ static void find_neighbours(Group *group, MPI_Comm comm) {
     } else if (kind == MPI_DIST_GRAPH) {
         PMPI(Dist_graph_neighbors_count)(comm, &n_in, &n, &weighted);
         group->neighbours = checked(malloc((n + 1) * sizeof(int)));
-        int *other = checked(malloc((2 * n_in + n + 1) * sizeof(int)));
+        int* other = checked(malloc((2 * n_in + n + 1) * sizeof(int)));
         PMPI(Dist_graph_neighbors)(comm, n_in, other, other + n_in, n, group->neighbours, other + 2 * n_in);
         free(other);
     }
@@ -389,8 +385,9 @@ static uint64_t bytes_of(MPI_Count count, MPI_Datatype type) {
 static uint64_t bits_of(uint64_t bytes) { return bytes ? 64 - __builtin_clzll(bytes) : 0; }
 
 static void note_partner(int call, int group_index, int partner, uint64_t messages, uint64_t bytes) {
-    const Group *group = &groups[group_index];
-    if (partner < 0 || partner >= (group->inter ? group->remote_size : group->size)) return; /* MPI_PROC_NULL */
+    const Group* group = &groups[group_index];
+    if (partner < 0 || partner >= (group->inter ? group->remote_size : group->size))
+        return; /* MPI_PROC_NULL */
     int rank = (group->inter ? group->remote : group->ranks)[partner];
     if (rank < 0) {
         outside_messages += messages;
@@ -415,13 +412,13 @@ static int note_collective(int call, MPI_Comm comm, int root, uint64_t bytes, in
 }
 
 static int is_root(MPI_Comm comm, int root) {
-    const Group *group = group_at(comm);
+    const Group* group = group_at(comm);
     return group->inter ? root == MPI_ROOT : root == group->rank;
 }
 
 /* Number of ranks that a collective sends to: the others, or those of the other side. */
 static int n_partners(MPI_Comm comm) {
-    const Group *group = group_at(comm);
+    const Group* group = group_at(comm);
     return group->inter ? group->remote_size : group->size;
 }
 
@@ -432,12 +429,12 @@ static void note_block(int call, MPI_Comm comm, int partner, uint64_t bytes) {
 }
 
 /* Note what a rank sends round a ring to the next one: all blocks but that of the next one. */
-static void note_ring(MPI_Comm comm, const void *counts, size_t width, MPI_Datatype type) {
+static void note_ring(MPI_Comm comm, const void* counts, size_t width, MPI_Datatype type) {
     int index = group_of(comm), n = n_partners(comm), next = (groups[index].rank + 1) % (n ? n : 1);
     uint64_t sent = 0, blocks = 0;
     if (groups[index].inter) return;
     for (int i = 0; i < n; i++) {
-        MPI_Count count = width == sizeof(int) ? ((const int *)counts)[i] : ((const MPI_Count *)counts)[i];
+        MPI_Count count = width == sizeof(int) ? ((const int*)counts)[i] : ((const MPI_Count*)counts)[i];
         if (i == next || !count) continue;
         blocks++;
         sent += bytes_of(count, type);
@@ -446,7 +443,7 @@ static void note_ring(MPI_Comm comm, const void *counts, size_t width, MPI_Datat
 }
 
 static int n_neighbours(MPI_Comm comm) {
-    Group *group = group_at(comm);
+    Group* group = group_at(comm);
     if (group->n_neighbours < 0) find_neighbours(group, comm);
     return group->n_neighbours;
 }
@@ -480,38 +477,38 @@ int MPI_Barrier(MPI_Comm comm) {
     return PMPI(Barrier)(comm);
 }
 
-int MPI_Ibarrier(MPI_Comm comm, MPI_Request *request) {
+int MPI_Ibarrier(MPI_Comm comm, MPI_Request* request) {
     COUNTED(note_collective(CALL_barrier, comm, 0, 0, 1))
     return PMPI(Ibarrier)(comm, request);
 }
 
 #ifdef HAVE_PERSISTENT
-int MPI_Barrier_init(MPI_Comm comm, MPI_Info info, MPI_Request *request) {
+int MPI_Barrier_init(MPI_Comm comm, MPI_Info info, MPI_Request* request) {
     PLANNED(note_collective(CALL_barrier, comm, 0, 0, 1), PMPI(Barrier_init)(comm, info, request))
 }
 
-int MPI_Psend_init(const void *data, int partitions, MPI_Count count, MPI_Datatype type, int partner, int tag,
-                   MPI_Comm comm, MPI_Info info, MPI_Request *request) {
+int MPI_Psend_init(const void* data, int partitions, MPI_Count count, MPI_Datatype type, int partner, int tag,
+                   MPI_Comm comm, MPI_Info info, MPI_Request* request) {
     PLANNED(note_send(comm, partner, (uint64_t)partitions * bytes_of(count, type)),
             PMPI(Psend_init)(data, partitions, count, type, partner, tag, comm, info, request))
 }
 #endif
 
-int MPI_Fetch_and_op(const void *data, void *result, MPI_Datatype type, int partner, MPI_Aint at, MPI_Op op,
+int MPI_Fetch_and_op(const void* data, void* result, MPI_Datatype type, int partner, MPI_Aint at, MPI_Op op,
                      MPI_Win window) {
     COUNTED(note_window(CALL_accumulate, window, partner, bytes_of(1, type));
             note_window(CALL_get, window, partner, bytes_of(1, type)))
     return PMPI(Fetch_and_op)(data, result, type, partner, at, op, window);
 }
 
-int MPI_Compare_and_swap(const void *data, const void *compared, void *result, MPI_Datatype type, int partner,
+int MPI_Compare_and_swap(const void* data, const void* compared, void* result, MPI_Datatype type, int partner,
                          MPI_Aint at, MPI_Win window) {
     COUNTED(note_window(CALL_accumulate, window, partner, 2 * bytes_of(1, type));
             note_window(CALL_get, window, partner, bytes_of(1, type)))
     return PMPI(Compare_and_swap)(data, compared, result, type, partner, at, window);
 }
 
-int MPI_Start(MPI_Request *request) {
+int MPI_Start(MPI_Request* request) {
     COUNTED(start_plan(*request))
     return PMPI(Start)(request);
 }
@@ -521,27 +518,27 @@ int MPI_Startall(int count, MPI_Request requests[]) {
     return PMPI(Startall)(count, requests);
 }
 
-int MPI_Request_free(MPI_Request *request) {
+int MPI_Request_free(MPI_Request* request) {
     COUNTED(free_plan(*request))
     return PMPI(Request_free)(request);
 }
 
-int MPI_Type_free(MPI_Datatype *type) {
+int MPI_Type_free(MPI_Datatype* type) {
     COUNTED(sizes[size_place(*type)].type = 0)
     return PMPI(Type_free)(type);
 }
 
-int MPI_Comm_free(MPI_Comm *comm) {
+int MPI_Comm_free(MPI_Comm* comm) {
     COUNTED(ask_name(*comm); forget(communicators, (uintptr_t)*comm))
     return PMPI(Comm_free)(comm);
 }
 
-int MPI_Comm_disconnect(MPI_Comm *comm) {
+int MPI_Comm_disconnect(MPI_Comm* comm) {
     COUNTED(ask_name(*comm); forget(communicators, (uintptr_t)*comm))
     return PMPI(Comm_disconnect)(comm);
 }
 
-int MPI_Win_free(MPI_Win *window) {
+int MPI_Win_free(MPI_Win* window) {
     COUNTED(forget(windows, (uintptr_t)*window))
     return PMPI(Win_free)(window);
 }
@@ -556,7 +553,7 @@ int MPI_Pcontrol(const int level, ...) {
 
 static char library[MPI_MAX_LIBRARY_VERSION_STRING];
 
-static void refuse(const char *what) {
+static void refuse(const char* what) {
     fprintf(stderr, "petacomm record: %s\n", what);
     fflush(stderr);
     _exit(2);
@@ -573,7 +570,7 @@ static void check_library(void) {
 #endif
     if (open_mpi != (strstr(library, "Open MPI") != NULL))
         refuse("the program runs with another MPI than that of the compiler of the launcher: give --mpicc");
-    if (dladdr((void *)PMPI(Get_library_version), &found) && strstr(found.dli_fname, "libmpi_abi"))
+    if (dladdr((void*)PMPI(Get_library_version), &found) && strstr(found.dli_fname, "libmpi_abi"))
         refuse("the program is linked to libmpi_abi, whose calls cannot be counted: link it to libmpi");
 }
 
@@ -585,7 +582,8 @@ static void begin(int provided) {
     PMPI(Comm_group)(WORLD, &world_group);
     threaded = provided == MPI_THREAD_MULTIPLE;
     grow_counters();
-    const char *before = getenv("PETACOMM_RECORD_PRELOAD"); /* programs that this one starts are not counted */
+    const char* before =
+        getenv("PETACOMM_RECORD_PRELOAD"); /* programs that this one starts are not counted */
     if (before && *before)
         setenv("LD_PRELOAD", before, 1);
     else
@@ -593,24 +591,24 @@ static void begin(int provided) {
     on = 1;
 }
 
-int MPI_Init(int *argc, char ***argv) {
+int MPI_Init(int* argc, char*** argv) {
     int code = PMPI(Init)(argc, argv);
     if (code == MPI_SUCCESS) begin(MPI_THREAD_SINGLE);
     return code;
 }
 
-int MPI_Init_thread(int *argc, char ***argv, int required, int *provided) {
+int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
     int code = PMPI(Init_thread)(argc, argv, required, provided);
     if (code == MPI_SUCCESS) begin(*provided);
     return code;
 }
 
-static void write_groups(FILE *file) {
+static void write_groups(FILE* file) {
     for (int i = 0; i < n_groups; i++) {
-        const Group *group = &groups[i];
+        const Group* group = &groups[i];
         char name[MPI_MAX_OBJECT_NAME];
         strcpy(name, group->name);
-        for (char *c = name; *c; c++)
+        for (char* c = name; *c; c++)
             if ((unsigned char)*c < ' ') *c = ' ';
         fprintf(file, "group %d %016" PRIx64 " %d %d %d %s\n", i, group->identity, group->size, group->rank,
                 group->inter, name);
@@ -621,13 +619,14 @@ static void write_groups(FILE *file) {
     }
 }
 
-static void write_counters(FILE *file) {
+static void write_counters(FILE* file) {
     for (size_t i = 0; i < n_slots; i++) {
-        const Counter *counter = &counters[i];
-        const Key *key = &counter->key;
+        const Counter* counter = &counters[i];
+        const Key* key = &counter->key;
         if (!counter->messages) continue;
-        int at = (int32_t)(key->call >> 32), group = (int)(key->partner >> 32), partner = (int32_t)key->partner;
-        const char *name = call_names[key->call & 255];
+        int at = (int32_t)(key->call >> 32), group = (int)(key->partner >> 32),
+            partner = (int32_t)key->partner;
+        const char* name = call_names[key->call & 255];
         if (key->call >> 31 & 1)
             fprintf(file, "collective %d %s %d %d %d %" PRIu64 " %" PRIu64 "\n", at, name, group, partner,
                     (int)key->item, key->size, counter->messages);
@@ -640,11 +639,11 @@ static void write_counters(FILE *file) {
 /* Write the file of this rank: under another name first, so that it is whole or absent. */
 static void write_record(void) {
     char path[4096], part[4096];
-    const char *folder = getenv("PETACOMM_RECORD");
+    const char* folder = getenv("PETACOMM_RECORD");
     int length = snprintf(path, sizeof path, "%s/rank-%08d.txt", folder, world_rank);
     int fits = length < (int)sizeof path - 8;
     snprintf(part, sizeof part, "%.4000s.part", path);
-    FILE *file = fits ? fopen(part, "w") : NULL;
+    FILE* file = fits ? fopen(part, "w") : NULL;
     if (file) {
         fprintf(file, "petacomm-record 1 %d %d\nlibrary %s\n", world_rank, world_size, library);
         write_groups(file);
@@ -661,7 +660,7 @@ int MPI_Finalize(void) {
     if (on) {
         lock();
         for (int i = 0; i < 256; i++)
-            for (Handle *handle = communicators[i]; handle; handle = handle->next)
+            for (Handle* handle = communicators[i]; handle; handle = handle->next)
                 ask_name((MPI_Comm)handle->value);
         on = 0;
         unlock();

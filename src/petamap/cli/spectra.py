@@ -218,7 +218,7 @@ def _fit(
     if not arguments.quiet:
         for name in found.names:
             low, high = found.interval(name)
-            mean, error = found.mean(name)
+            mean, error = found.mean_and_error(name)
             limit = f", below {found.limit(name, 0.95):.3g} at 95%" if name == "r" else ""
             print(f"{name:<10}{_cell(mean, error)}, {low:.4g} to {high:.4g} at 68%{limit}")
         n_free = found.n_data - len(found.names)

@@ -24,7 +24,7 @@ from petamap.pointing import scan_strategies as scan
 from petamap.pointing.motion import KnotSpacing, Motion, choose_knot_spacing, place_knots
 from petamap.simulation.instrument import Instrument, InstrumentOptions, true_ranges
 
-_MOST_SAMPLES = 2**48  # of a detector: times of samples are exact to a part of them
+_MOST_SAMPLES = 2**48  # of a detector: their times are exact to 1/32 of a sample
 
 
 def _require_countable(duration: float, sample_rate: float, where: str) -> None:

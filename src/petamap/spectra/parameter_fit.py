@@ -60,7 +60,7 @@ class ParameterFit(Displayed):
     def _facts(self) -> dict[str, object]:
         found: dict[str, object] = {}
         for name in self.names:
-            mean, error = self.mean(name)
+            mean, error = self.mean_and_error(name)
             found[name] = f"{mean:.4g} ± {error:.2g}"
         return found | {"chi2": f"{self.chi_squared:.1f} of {self.n_data}", "p": f"{self.probability:.2g}"}
 
@@ -74,7 +74,7 @@ class ParameterFit(Displayed):
         values = np.exp(self.log_likelihood).sum(others)
         return np.asarray(values / _integral(values, self.grids[axis]))
 
-    def mean(self, name: str) -> tuple[float, float]:
+    def mean_and_error(self, name: str) -> tuple[float, float]:
         """Return mean and standard deviation of a parameter."""
         grid, density = self.grids[self._axis(name)], self.density(name)
         mean = _integral(grid * density, grid)
@@ -82,7 +82,9 @@ class ParameterFit(Displayed):
 
     def as_record(self) -> dict[str, object]:
         """Return the fit as numbers, texts and lists, for JSON."""
-        told = {name: dict(zip(("mean", "error"), self.mean(name), strict=True)) for name in self.names}
+        told = {
+            name: dict(zip(("mean", "error"), self.mean_and_error(name), strict=True)) for name in self.names
+        }
         return {
             "parameters": told, "best": dict(zip(self.names, self.best.tolist(), strict=True)),
             "chi_squared": self.chi_squared, "probability": self.probability, "n_data": self.n_data,

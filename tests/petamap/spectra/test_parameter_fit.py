@@ -61,7 +61,7 @@ def test_an_amplitude_is_that_of_the_linear_solution():
     variance = 1 / (model @ inverse @ model)
     mean = variance * (model @ inverse @ data)
     assert fit.best == pytest.approx([mean], rel=1e-10)
-    assert fit.mean("amplitude") == pytest.approx((mean, np.sqrt(variance)), rel=1e-4)
+    assert fit.mean_and_error("amplitude") == pytest.approx((mean, np.sqrt(variance)), rel=1e-4)
     rest = data - mean * model
     assert fit.chi_squared == pytest.approx(rest @ inverse @ rest) and fit.n_data == n
     assert fit.log_likelihood.max() == pytest.approx(0, abs=1e-12)
@@ -72,8 +72,8 @@ def test_an_amplitude_is_that_of_the_linear_solution():
 def test_parameters_and_errors_are_unbiased():
     rng, true = np.random.default_rng(5), np.array([1.1, 0.05, 2.0])
     fits = [fitted(measured(rng, true), ["amplitude", "tilt", "r"], n_grid=41) for _ in range(60)]
-    means = np.array([[fit.mean(name)[0] for name in fit.names] for fit in fits])
-    errors = np.array([[fit.mean(name)[1] for name in fit.names] for fit in fits])
+    means = np.array([[fit.mean_and_error(name)[0] for name in fit.names] for fit in fits])
+    errors = np.array([[fit.mean_and_error(name)[1] for name in fit.names] for fit in fits])
     pulls = (means - true) / errors
     assert np.all(np.abs(pulls.mean(0)) < 4 / np.sqrt(60))
     assert np.all(np.abs(pulls.std(0) - 1) < 4 / np.sqrt(120))
