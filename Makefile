@@ -22,15 +22,17 @@ demo: $(STAMP)
 	@for name in $(EXAMPLES); do $(BIN)/petamap run --example $$name --out demo/$$name --force || exit; done
 	@echo; for name in $(EXAMPLES); do echo "open $(CURDIR)/demo/$$name/report.html"; done
 
+COMPILED = $$(git ls-files 'cpp/*.h' 'cpp/*.cpp' 'bindings/*.h' 'bindings/*.cpp' 'src/*.c' 'src/*.h')
+
 lint: $(STAMP)
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/clang-format --dry-run --Werror $$(git ls-files 'cpp/*.h' 'cpp/*.cpp' 'bindings/*.h' 'bindings/*.cpp')
+	$(BIN)/clang-format --dry-run --Werror $(COMPILED)
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
-	$(BIN)/clang-format -i $$(git ls-files 'cpp/*.h' 'cpp/*.cpp' 'bindings/*.h' 'bindings/*.cpp')
+	$(BIN)/clang-format -i $(COMPILED)
 
 stubs: $(STAMP)
 	$(BIN)/python bindings/make_stubs.py

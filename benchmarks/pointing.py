@@ -11,7 +11,8 @@ import numpy as np
 
 from petamap.pointing import quaternion
 from petamap.pointing.boresight import Boresight
-from petamap.pointing.compressed import CompressedPointing, SampledPlate, UniformPlate
+from petamap.pointing.compressed import CompressedPointing
+from petamap.pointing.half_wave_plate import SampledPlate, UniformPlate
 
 
 class Nested:

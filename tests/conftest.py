@@ -1,5 +1,6 @@
 """What tests of several rooms need."""
 
+import signal
 import tempfile
 from dataclasses import replace
 
@@ -24,6 +25,13 @@ def own_folders(tmp_path_factory):
         patch.setenv("TMPDIR", temporary)
         patch.setattr(tempfile, "tempdir", temporary)
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def interruptible():
+    """Let tests and their commands have Ctrl-C, which processes in the background of a shell ignore."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from petacomm.mapping.comparison import map_ranks as map_ranks
 from petacomm.mapping.comparison import MappingTask as MappingTask
 from petacomm.mapping.graph import CommunicationGraph as CommunicationGraph
 from petacomm.mapping.graph_files import read_graph as read_graph
+from petacomm.mapping.graph_writers import write_graph as write_graph
 from petacomm.mapping.partition import box as box
 from petacomm.mapping.placement import Placement as Placement
 from petacomm.mapping.strategies import Resources as Resources

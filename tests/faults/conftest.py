@@ -11,13 +11,13 @@ import pytest
 from petacomm.base.errors import UserError
 from petacomm.base.root_cause import root_cause
 
-COLUMNS = ("typed", "harmless", "silent", "traceback")
+COLUMNS = ("typed", "harmless", "silent", "traceback", "hang")
 _totals: dict[str, Counter[str]] = {}
 _seconds: dict[str, list[float]] = defaultdict(list)  # from faults to the ends of jobs
 
 
 class Outcomes:
-    """Outcomes of faults of one kind: each is typed, harmless, silent or a traceback."""
+    """Outcomes of faults of one kind: each is typed, harmless, silent, a traceback or a hang."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
@@ -33,21 +33,22 @@ class Outcomes:
             fault = f"{fault}: {error!r}"
         else:
             outcome = "harmless" if found == expected else "silent"
-        self._count(outcome, fault)
+        self.count(outcome, fault)
 
     def ended(self, fault: str, well: bool, said: str) -> None:
         """Count a command that has ended after a fault: as it should, by one line or by its work, or not."""
-        self._count("typed" if well else "traceback", f"{fault}: {said}")
+        self.count("typed" if well else "traceback", f"{fault}: {said}")
 
-    def _count(self, outcome: str, fault: str) -> None:
+    def count(self, outcome: str, fault: str) -> None:
+        """Count what came of a fault."""
         self.counts[outcome] += 1
-        if outcome in ("silent", "traceback"):
+        if outcome not in ("typed", "harmless"):
             self.bad.append(f"{outcome}: {fault}")
 
 
 @pytest.fixture
 def outcomes(request):
-    """Return the outcomes of a test, which must not be silent, nor tracebacks."""
+    """Return the outcomes of a test, which must be typed or harmless."""
     found = Outcomes()
     yield found
     name = re.sub(r"^test_(.*)\[(.*)-\d+\]$", r"\1: \2", request.node.name)

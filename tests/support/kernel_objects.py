@@ -256,7 +256,7 @@ OTHERS: dict[str, list[Callable[[], Any]]] = {
         expanded_table,
         lambda: of("mapmaking").KeptTable(*kept_arguments(pixel=2**31 - 1)),
         lambda: of("mapmaking").KeptTable(*kept_arguments(pixel=-(2**31))),
-        lambda: of("mapmaking").KeptTable(*kept_arguments()[:5], numbers(0)),
+        lambda: of("mapmaking").KeptTable(*kept_arguments()[:5], numbers(0, 1)),
     ],
     "ExpandedTable": [
         kept_table,

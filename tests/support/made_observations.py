@@ -9,7 +9,8 @@ import numpy as np
 from petamap.data.observation import Observation
 from petamap.noise.model import InverseLags, OneOverF, TabulatedPsd
 from petamap.pointing.boresight import Boresight
-from petamap.pointing.compressed import CompressedPointing, SampledPlate
+from petamap.pointing.compressed import CompressedPointing
+from petamap.pointing.half_wave_plate import SampledPlate
 
 
 @dataclass(frozen=True)

@@ -179,11 +179,17 @@ class Termination(UserError):
     label = ""
 
 
+# raised by signals, anywhere: whoever handles errors of its own work lets them pass
+STOPS = (Interruption, Termination, TimeLimitError)
+
+
 @contextmanager
 def located(where: str) -> Iterator[None]:
     """Put a place before that of a ConfigError that leaves the block."""
     try:
         yield
+    except STOPS:
+        raise
     except ConfigError as error:
         place = f"{where}, {error.where}" if error.where else where
         raise ConfigError(error.what, where=place, mend=error.mend) from error

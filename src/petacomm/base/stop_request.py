@@ -19,6 +19,7 @@ from petacomm.base.root_cause import forget_signal, raise_of_signal
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
 # Seconds to spare before the end of the wall clock, and the most of the whole time that they may be.
 _MARGIN, _MARGIN_PART = 30.0, 0.05
+_LONGEST_ALARM = 1e9  # s; timers of the system take no time without end
 
 
 class StopRequest:
@@ -87,7 +88,7 @@ class StopRequest:
 
     def _set_clock(self) -> None:
         """Have the end of the time told by SIGALRM, or not where work looks at the clock itself."""
-        waits = self._received and not self._deferred and self._end < math.inf
+        waits = self._received and not self._deferred and self.seconds_left < _LONGEST_ALARM
         signal.setitimer(signal.ITIMER_REAL, max(self.seconds_left, 1e-6) if waits else 0.0)
 
     def _receive(self, number: int, _: FrameType | None) -> None:

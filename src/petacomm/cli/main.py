@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from petacomm import __version__
-from petacomm.cli import completion, datatypes, mapping, net, topology
+from petacomm.cli import completion, datatypes, mapping, net, record, topology
 from petacomm.cli.parser import Parser, command_parser, run_command
 
 _DESCRIPTION = "Communication for jobs that must scale: predicted, placed and timed."
@@ -15,6 +15,8 @@ start here:
   petacomm topology                        which machines are known
   petacomm net predict allreduce --machine perlmutter --ranks 4096 --bytes 1000000
   petacomm map job.toml --report job.html  where the ranks of a job should go
+  petacomm record --out graph -- mpiexec -n 64 ./program
+                                           which ranks of a job exchange how much
   mpiexec -n 4 petacomm datatypes bench    packing, datatypes and shared memory on this machine
 
 exit codes: 0 done, 2 configuration, 3 input data, 5 resources, 130 interrupted, 143 terminated
@@ -23,7 +25,7 @@ exit codes: 0 done, 2 configuration, 3 input data, 5 resources, 130 interrupted,
 
 def build_parser() -> Parser:
     """Return the parser of the command line; it imports nothing heavy."""
-    modules = net, mapping, topology, datatypes, completion
+    modules = net, mapping, record, topology, datatypes, completion
     return command_parser("petacomm", __version__, _DESCRIPTION, _EPILOG, modules)
 
 

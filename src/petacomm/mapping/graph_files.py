@@ -1,4 +1,4 @@
-"""Readers of communication graphs: METIS, Matrix Market, and edge lists as CSV."""
+"""Readers of communication graphs: METIS, Matrix Market, edge lists as CSV, and recordings."""
 
 from __future__ import annotations
 
@@ -13,6 +13,10 @@ from petacomm.base.errors import ConfigError, printable
 from petacomm.base.files import read_text
 from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.mapping.graph import CommunicationGraph
+from petacomm.mapping.recorded_graph import recording_graph
+from petacomm.recording import load_recording
+
+_RECORDED = ".npz"
 
 
 def read_graph(path: str | os.PathLike[str], n_ranks: int | None = None) -> CommunicationGraph:
@@ -21,7 +25,7 @@ def read_graph(path: str | os.PathLike[str], n_ranks: int | None = None) -> Comm
     ``.graph`` and ``.metis``: METIS, undirected; the weight of an edge is the bytes in each direction.
     ``.mtx``: Matrix Market coordinates; the value in row i and column j is the bytes from rank i - 1 to rank
     j - 1. ``.csv``: one line ``source,target,bytes`` per message, ranks counted from 0, with an optional
-    header.
+    header. ``.npz``: a recording of `petacomm record`, all phases, collectives by their schedules.
 
     Parameters
     ----------
@@ -47,10 +51,13 @@ def read_graph(path: str | os.PathLike[str], n_ranks: int | None = None) -> Comm
     2
     """
     path = Path(path)
-    if path.suffix not in _READERS:
-        known = ", ".join(_READERS)
+    if path.suffix == _RECORDED:
+        graph = recording_graph(load_recording(path))
+    elif path.suffix in _READERS:
+        graph = _READERS[path.suffix](_Text(str(path), read_text(path).splitlines()), n_ranks)
+    else:
+        known = ", ".join([*_READERS, _RECORDED])
         raise ConfigError("no graph: the format is told by the ending", where=str(path), mend=f"use {known}")
-    graph = _READERS[path.suffix](_Text(str(path), read_text(path).splitlines()), n_ranks)
     if n_ranks not in (None, graph.n_ranks):
         raise ConfigError(f"a graph of {graph.n_ranks} ranks, not {n_ranks}", where=str(path), mend=None)
     return graph

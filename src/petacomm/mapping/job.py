@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from petacomm.base.errors import ConfigError, UserError, did_you_mean
+from petacomm.base.errors import STOPS, ConfigError, UserError, did_you_mean
 from petacomm.base.files import read_text, require_file
 from petacomm.base.toml import KeyLines, parse_toml
 from petacomm.base.typing import FloatArray
@@ -203,6 +203,8 @@ class _Reader:
         """Return the result of an action; its errors are reported at the line of a key."""
         try:
             return action()
+        except STOPS:
+            raise
         except UserError as error:
             if error.where is not None:
                 raise

@@ -19,6 +19,8 @@ from petacomm.mapping.graph_sources import (
     subgrid_alltoall_graph,
 )
 from petacomm.mapping.nlpkkt import nlpkkt_graph
+from petacomm.mapping.recorded_graph import recording_graph
+from petacomm.recording import load_recording
 
 if TYPE_CHECKING:
     from petacomm.mapping.job import JobTable
@@ -76,6 +78,21 @@ def _file(table: JobTable, n_ranks: int) -> JobCommunication:
         )
     phases = {name: read_graph(table.resolve_path(name), n_ranks) for name in names}
     return JobCommunication(" and ".join(names), phases)
+
+
+def _recording(table: JobTable, n_ranks: int) -> JobCommunication:
+    name = table.get("recording", str)
+    algorithms = table.get("algorithms", dict, {})
+    path = table.resolve_path(name)
+    recording = load_recording(path)
+    if recording.n_ranks != n_ranks:
+        raise table.error("recording", f"{name} is of {recording.n_ranks} ranks, not {n_ranks}")
+    phases = {
+        f"phase {phase}": recording_graph(recording, algorithms, int(phase)) for phase in recording.phases
+    }
+    if len(phases) < 2:
+        return JobCommunication.from_graph(recording_graph(recording, algorithms), name)
+    return JobCommunication(name, phases)
 
 
 def _matrix(table: JobTable, n_ranks: int) -> JobCommunication:
@@ -165,6 +182,7 @@ def _number(table: JobTable, key: str, default: float) -> float:
 
 GRAPH_KINDS: dict[str, GraphKind] = {
     "file": GraphKind(_file),
+    "recording": GraphKind(_recording, ("algorithms",)),
     "matrix": GraphKind(_matrix, ("bytes",)),
     "nlpkkt": GraphKind(_nlpkkt, ("bytes",)),
     "grid": GraphKind(_grid, ("bytes", "periodic", "corners")),

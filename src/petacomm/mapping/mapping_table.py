@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from petacomm.base.text import shape_text, table_lines
+from petacomm.base.text import format_bytes, shape_text, table_lines
 from petacomm.mapping.comparison import MeasuredPlacement
 from petacomm.mapping.job import MappingJob
 from petacomm.mapping.metrics import concurrent_loads
@@ -64,14 +64,6 @@ def phase_rows(job: MappingJob, rows: Sequence[MeasuredPlacement]) -> list[list[
         loads = concurrent_loads(list(job.phases.values()), row.placement, job.resources.network)
         cells.append([row.label, *map(format_bytes, (*loads.separate, loads.combined, loads.total))])
     return cells
-
-
-def format_bytes(n_bytes: float) -> str:
-    """Return a number of bytes with a suitable unit."""
-    for factor, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if n_bytes >= factor:
-            return f"{n_bytes / factor:.3g} {unit}"
-    return f"{n_bytes:.3g} B"
 
 
 def mapping_json(

@@ -7,7 +7,7 @@ import warnings
 from typing import Any
 
 from petacomm.base.cache import load_cached, save_cached
-from petacomm.base.errors import UserError
+from petacomm.base.errors import STOPS, UserError
 from petacomm.mpi.autotuner import short_hash
 from petacomm.network.communication_load import LoadPhase
 from petacomm.network.fit import Timing, fit_machine
@@ -58,6 +58,8 @@ def fitted_machine(where: dict[str, Any]) -> Machine:
     name = f"{where['host']}, {where['ranks']} ranks"
     try:
         return fit_machine(timings, guess, name, f"fitted to {len(timings)} timings, {where['mpi']}")
+    except STOPS:
+        raise
     except UserError as error:
         warnings.warn(f"the timings in {_file(where)} of the cache are ignored: {error}", stacklevel=2)
         return guess

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 
@@ -65,7 +65,7 @@ class OwnedRows:
         self._buffer: AnyArray | None = None
         self._row_bytes = 0
         self._pending = np.empty(0)  # values of a pending scatter
-        self._end: Callable[[], AnyArray] = self._take_pending
+        self._sent: Literal["", "rows", "sums"] = ""  # what a pending scatter has sent
 
     @property
     def comm(self) -> Communicator:
@@ -167,13 +167,13 @@ class OwnedRows:
             Rows of ghosts, where they are kept: on all ranks or on none.
         """
         self._pending = self.held_buffer(rows)
-        self._end = self._take_pending
+        self._sent = ""
         if self._owned is None:
             return
         held = _flat(self._pending)
         self._owned.put(_flat(rows), held, self.n_threads)
         if not self.plan.allreduce_only:
-            self._end = self.plan.broadcast_end
+            self._sent = "rows"
             self.plan.broadcast_begin(self._take_pending())
         elif ghosts is not None:
             self._ghosts.put(_flat(ghosts), held, self.n_threads)
@@ -181,7 +181,7 @@ class OwnedRows:
             # The bits of the owner, and none of the others.
             self._ghosts.put(np.zeros((self._ghosts.n_rows, held.shape[1]), held.dtype), held, self.n_threads)
             self.plan.allreduce_begin(held.view(np.int64 if held.itemsize == 8 else np.uint8), "or")
-            self._end = self._end_spread
+            self._sent = "sums"
 
     def scatter_fwd_end(self) -> AnyArray:
         """Finish the forward scatter.
@@ -191,10 +191,10 @@ class OwnedRows:
         array (n_held, ...)
             Held rows, valid until the next call.
         """
-        return self._end()
-
-    def _end_spread(self) -> AnyArray:
-        self.plan.allreduce_end()
+        if self._sent == "rows":
+            return self.plan.broadcast_end()
+        if self._sent == "sums":
+            self.plan.allreduce_end()
         return self._take_pending()
 
     def scatter_rev(

@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 
 from petacomm.base.progress import Progress, SilentProgress
+from petacomm.base.text import format_bytes
 from petacomm.mapping import Placement, Resources, concurrent_loads, mapping_metrics, nlpkkt_graph
 from petacomm.mapping.comparison import MappingTask, map_ranks
 from petacomm.mapping.graph import CommunicationGraph
 from petacomm.mapping.graph_sources import add_graphs, subgrid_alltoall_graph
-from petacomm.mapping.mapping_table import format_bytes
 from petacomm.mapping.partition import box
 from petacomm.report.placement_page import LabeledPlacement, PlacementComparison, write_placement_page
 from petacomm.topology import Network, Torus

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from petacomm.base.errors import ConfigError, DataError, UserError
+from petacomm.base.errors import STOPS, ConfigError, DataError, UserError
 from petacomm.base.files import require_file
 from petacomm.base.text import table_lines
 
@@ -212,6 +212,8 @@ def _compare_products(first: _Written, second: _Written, tolerance: _Tolerance) 
         if same_bits:
             return "0", _SAME_BITS[0], True
         found = _map_difference(*maps, tolerance.mask)
+    except STOPS:
+        raise
     except UserError as error:
         return "", str(error), False
     differences = [*found.columns, *found.scales]

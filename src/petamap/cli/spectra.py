@@ -28,7 +28,7 @@ examples:
   petamap spectra maps --mask galaxy.fits --apodize "5 deg"
   petamap spectra first-half second-half --fwhm "13.2 arcmin" --against planck2018
   petamap spectra maps --noise white --out maps/spectra.sacc
-  petamap spectra maps --montecarlo mc --against planck2018
+  petamap spectra maps --montecarlo mc --against planck2018 --fit amplitude,tilt
 """
 
 
@@ -71,6 +71,9 @@ def add_commands(commands: Any) -> None:
     add("--n-side", metavar="N", type=int, help="of the likelihood [that of the map up to 16, else 8]")
     add("--keep-dipole", action="store_true", help="do not take monopole and dipole off I")
     add("--against", metavar="FILE", help="spectra to compare with: planck2018, CAMB's text or FITS")
+    add("--fit", metavar="P", default="", help="some of amplitude, tilt and r, fitted to that theory; P,P2")
+    add("--tensors", metavar="FILE", help="spectra of tensors for r = 1, as CAMB writes them")
+    add("--pivot", metavar="L", type=float, default=80.0, help="multipole about which spectra tilt [80]")
     add("--threads", metavar="N", type=int, help="threads [all cores]")
     add("-q", "--quiet", action="store_true", help="print the name of the file alone")
     parser.set_defaults(handler=_spectra)
@@ -83,6 +86,8 @@ def _spectra(arguments: argparse.Namespace) -> int:
 
     choices = _choices(arguments)
     theory = None if arguments.against is None else _theory(arguments.against)
+    if arguments.fit:
+        _check_fit(arguments)
     if arguments.montecarlo is not None:
         _check_no_analysis_options(arguments)
     elif arguments.transfer:
@@ -109,6 +114,8 @@ def _spectra(arguments: argparse.Namespace) -> int:
     write_bandpowers(out, measurement.bandpowers)
     if not arguments.quiet:
         print("\n".join(bandpower_table(measurement, theory)))
+    if theory is not None and arguments.fit:
+        _fit(measurement, theory, arguments, out.with_name(f"{out.stem}_fit.json"))
     print(out)
     return 0
 
@@ -179,6 +186,45 @@ def _likelihood(
             raise ConfigError(f"{option} is of no use with --likelihood", mend="leave it away")
     fiducial = _theory("planck2018") if theory is None else theory
     return measure_likelihood(maps, choices, fiducial, arguments.n_side, arguments.likelihood, print)
+
+
+def _check_fit(arguments: argparse.Namespace) -> None:
+    from petamap.spectra.parameter_fit import check_parameters
+
+    if arguments.against is None:
+        raise ConfigError("--fit is of a theory", mend="--against planck2018")
+    check_parameters(arguments.fit.split(","), arguments.tensors is not None, arguments.pivot)
+
+
+def _fit(
+    measurement: Measurement | LikelihoodMeasurement,
+    theory: Spectra,
+    arguments: argparse.Namespace,
+    out: Path,
+) -> None:
+    """Fit parameters to bandpowers, write the grid and print a line for each."""
+    import json
+
+    from petacomm.base.files import atomic_write
+    from petamap.spectra.parameter_fit import fit_parameters
+
+    found = fit_parameters(
+        measurement.bandpowers, measurement.expected, theory, arguments.fit.split(","),
+        tensors=None if arguments.tensors is None else _theory(arguments.tensors),
+        pivot=arguments.pivot, n_realizations=measurement.n_realizations,
+    )  # fmt: skip
+    with atomic_write(out) as temporary:
+        temporary.write_text(json.dumps(found.as_record(), allow_nan=False))
+    if not arguments.quiet:
+        for name in found.names:
+            low, high = found.interval(name)
+            mean, error = found.mean_and_error(name)
+            limit = f", below {found.limit(name, 0.95):.3g} at 95%" if name == "r" else ""
+            print(f"{name:<10}{_cell(mean, error)}, {low:.4g} to {high:.4g} at 68%{limit}")
+        n_free = found.n_data - len(found.names)
+        chi_squared = f"chi2 {found.chi_squared:.1f} of {n_free}, p {found.probability:.2g}"
+        print(f"fit of {found.n_data} bandpowers: {chi_squared}")
+    print(out)
 
 
 def _theory(file: str) -> Spectra:

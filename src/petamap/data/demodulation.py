@@ -32,7 +32,8 @@ from petamap.data.time_constants import check_no_templates
 from petamap.noise.common_modes import CommonNoise
 from petamap.noise.model import NoiseModel, TabulatedPsd, noise_key
 from petamap.noise.toeplitz import sampled_psd
-from petamap.pointing.compressed import CompressedPointing, HalfWavePlate, UniformPlate, plate_angles
+from petamap.pointing.compressed import CompressedPointing
+from petamap.pointing.half_wave_plate import HalfWavePlate, UniformPlate, plate_angles
 
 STREAMS = ("I", "4c", "4s")  # of a detector: intensity, and what is modulated by cos and sin of 4 chi
 _STEADY = 0.1  # largest range of the plate's rate, relative to its mean

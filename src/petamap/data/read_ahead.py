@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
 
+from petacomm.base.errors import STOPS
 from petacomm.base.host import return_free_memory
 from petacomm.base.typing import AnyArray
 
@@ -111,6 +112,8 @@ class ReadAhead:
             following = self._next(following)
         try:
             values = _pieces.get(self, wanted).result()
+        except STOPS:
+            raise
         except Exception:  # another part of the piece may be at fault
             return None
         part: AnyArray = values[row - place.first, start - place.start : stop - place.start]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from petacomm.base.errors import ConfigError
 from petacomm.base.typing import FloatArray, Int32Array, Int64Array, UInt32Array
 from petamap.noise.autoregressive import AutoregressiveProcess
 from petamap.noise.model import NoiseModel
@@ -31,11 +32,21 @@ class IndependentPrior:
     Attributes
     ----------
     rms : float
-        Standard deviation, in the unit of the signal.
+        Standard deviation, in the unit of the signal, from 1e-60 to 1e60: variances and their inverses are
+        finite.
+
+    Raises
+    ------
+    ConfigError
+        If it is beyond.
     """
 
     rms: float
     of_noise = False
+
+    def __post_init__(self) -> None:
+        if not 1e-60 <= self.rms <= 1e60:
+            raise ConfigError(f"template amplitudes with an rms of {self.rms:g}", mend="from 1e-60 to 1e60")
 
     def process(
         self, term: TemplateTerm, model: NoiseModel | None, sample_rate: float, order: int

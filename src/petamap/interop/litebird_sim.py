@@ -18,7 +18,8 @@ from petamap.noise.model import OneOverF
 from petamap.noise.psd import check_noise_model
 from petamap.pointing import quaternion
 from petamap.pointing.boresight import Boresight
-from petamap.pointing.compressed import CompressedPointing, SampledPlate
+from petamap.pointing.compressed import CompressedPointing
+from petamap.pointing.half_wave_plate import SampledPlate
 from petamap.sky.map_units import to_kelvin
 
 

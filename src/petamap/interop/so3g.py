@@ -13,7 +13,8 @@ import numpy as np
 from petacomm.base.errors import DataError
 from petacomm.base.typing import FloatArray
 from petamap.pointing.boresight import Boresight
-from petamap.pointing.compressed import CompressedPointing, SampledPlate
+from petamap.pointing.compressed import CompressedPointing
+from petamap.pointing.half_wave_plate import SampledPlate
 
 
 def so3g_pointing(sight: Any, focal_plane: Any, hwp_angle: Any = None) -> CompressedPointing:

@@ -30,7 +30,8 @@ from petamap.mapmaking.maps_in_memory import Maps
 from petamap.noise.model import NoiseModel, OneOverF
 from petamap.noise.psd import check_noise_model
 from petamap.pointing.boresight import Boresight
-from petamap.pointing.compressed import CompressedPointing, SampledPlate
+from petamap.pointing.compressed import CompressedPointing
+from petamap.pointing.half_wave_plate import SampledPlate
 from petamap.sky.healpix import Healpix
 
 _FRAMES = {"C": "equatorial", "G": "galactic", "E": "ecliptic"}

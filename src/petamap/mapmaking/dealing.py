@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 
@@ -49,8 +49,8 @@ class Dealing:
 
     def __init__(self, rows: BlockRows, groups: int | None) -> None:
         self._rows, self._groups = rows, 1 if rows.joint.any() else groups
-        # groups that have as many detectors are alike
-        self._alike = lru_cache(2)(self._make_units)
+        # of the last two groups: those that have as many detectors are alike
+        self._alike: dict[tuple[int, ...], RegularUnits] = {}
 
     def distribute(self, size: int) -> Int64Array:
         """Return the boundaries of ranks among the units: (size + 1,)."""
@@ -98,7 +98,10 @@ class Dealing:
         return n_det, kinds.reshape(-1)
 
     def _units(self, group: int) -> RegularUnits:
-        return self._alike(*(self._edges(group + 1) - self._edges(group)).tolist())
+        sizes = tuple((self._edges(group + 1) - self._edges(group)).tolist())
+        if sizes not in self._alike:
+            self._alike = dict([*self._alike.items()][-1:]) | {sizes: self._make_units(*sizes)}
+        return self._alike[sizes]
 
     def _make_units(self, *sizes: int) -> RegularUnits:
         """Return the units of a group that has so many detectors of each kind of intervals."""

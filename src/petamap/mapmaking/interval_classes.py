@@ -73,9 +73,9 @@ def _noise_groups(observations: Sequence[Observation]) -> list[int]:
 
 def _noise_of(observation: Observation) -> Hashable:
     """Return what is equal for observations whose detectors have the same noise."""
+    noise = observation.noise
     try:
-        hash(observation.noise)
+        hash(noise)
     except TypeError:  # it holds arrays
-        return id(observation.noise)
-    noise: Hashable = observation.noise
+        return id(noise)
     return noise

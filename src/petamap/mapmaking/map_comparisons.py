@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from petacomm.base.errors import UserError
+from petacomm.base.errors import STOPS, UserError
 from petacomm.base.typing import FloatArray
 from petamap.data.config import RunConfig
 from petamap.data.run_summary import MapComparison
@@ -59,6 +59,8 @@ def compare_with_references(
         path = config.folder / file
         try:
             found = writer.compare(path, values)
+        except STOPS:
+            raise
         except UserError as error:
             warn(f"the {name} is not compared: {error}")
             continue

@@ -10,6 +10,7 @@ import numpy as np
 
 import petamap.mapmaking._mapmaking as _mapmaking
 from petacomm.base.typing import BoolArray, FloatArray
+from petacomm.base.weak_method import weak_method
 from petamap.data.observation import Observation, noise_in_common
 from petamap.mapmaking.noise_kernels import ModelOf
 from petamap.mapmaking.right_hand_side import Dataset
@@ -40,8 +41,8 @@ class ReferenceNoise:
 
     def __init__(self, observation: Observation, model_of: ModelOf, number: int) -> None:
         self._observation, self._model_of, self._number = observation, model_of, number
-        self._stream = lru_cache(maxsize=64)(self._make_stream)
-        self._common = lru_cache(maxsize=8)(self._make_common)
+        self._stream = lru_cache(maxsize=64)(weak_method(self._make_stream))
+        self._common = lru_cache(maxsize=8)(weak_method(self._make_common))
 
     def add_signal(self, detector: int, start: int, stop: int, out: FloatArray) -> None:
         """Add the noise of samples [start, stop) of a detector to `out`, float64 (stop - start,), K."""

@@ -18,6 +18,7 @@ from petacomm.base.progress import Progress
 from petacomm.base.threads import available_threads
 from petacomm.base.timers import Timers
 from petacomm.base.typing import FloatArray
+from petacomm.base.weak_method import weak_method
 from petacomm.mpi import Communicator
 from petacomm.reduction import AUTO
 from petamap import __version__
@@ -147,9 +148,13 @@ class RunSetup:
         self._given = pixelization
         self.comm = self.world = comm
         self.progress = progress
-        self.timers = Timers(lambda: (self.comm.bytes_sent, self.comm.messages_sent))
+        self.timers = Timers(weak_method(self._sent))
         self.warnings: list[str] = []
         self.n_threads = config.resources.threads or max(1, available_threads() // self.world.node_size())
+
+    def _sent(self) -> tuple[int, int]:
+        """Return the bytes and messages that this rank has sent."""
+        return self.comm.bytes_sent, self.comm.messages_sent
 
     def warn(self, text: str) -> None:
         """Record a warning and report it on rank 0, once."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import petamap.mapmaking._mapmaking as _mapmaking
-from petacomm.base.errors import UserError
+from petacomm.base.errors import STOPS, UserError
 from petacomm.base.threads import map_with_states
 from petacomm.base.typing import BoolArray, FloatArray, Int64Array
 from petacomm.mpi import Communicator
@@ -125,6 +125,8 @@ class _SinglePass:
             states = map_with_states(
                 lambda: aligned_zeros(*shape), self._add, list(projection.local.blocks), projection.n_threads
             )
+        except STOPS:
+            raise
         except UserError:
             return None
         finally:

@@ -11,6 +11,7 @@ import numpy as np
 
 from petacomm.base.errors import ConfigError
 from petacomm.base.typing import Int64Array
+from petacomm.base.weak_method import weak_method
 from petamap.data.observation import Observation
 from petamap.data.template import DetectorTemplate, Sharing, Template, TemplateTerm
 from petamap.mapmaking.noise_kernels import ModelOf, declared_model
@@ -44,7 +45,7 @@ class StreamTerms:
         self, observations: Sequence[Observation], layout: TimeLayout, model_of: ModelOf = declared_model
     ) -> None:
         self.observations, self.layout, self._model_of = observations, layout, model_of
-        self._terms = lru_cache(_CACHED)(self._make)
+        self._terms = lru_cache(_CACHED)(weak_method(self._make))
         self._processes: dict[Hashable, AutoregressiveProcess] = {}
         # those of detectors' own that somebody holds, as a rank does of its streams
         self._held: WeakValueDictionary[tuple[int, ...], TemplateTerm] = WeakValueDictionary()

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from petacomm.base.typing import BoolArray, FloatArray, Int64Array
+from petacomm.base.weak_method import weak_method
 from petacomm.mpi import Communicator
 from petamap.data.template import TemplateTerm
 from petamap.mapmaking.amplitude_inverse import AmplitudeInverse
@@ -135,7 +136,7 @@ class TemplateModel:
         from scipy import sparse
 
         self.noises, self._terms, self._comm, self._least = noises, terms, comm, least
-        self._functions = lru_cache(_CACHED)(self._make_functions)
+        self._functions = lru_cache(_CACHED)(weak_method(self._make_functions))
         keys, shares = [np.zeros(0, np.int64)], [np.zeros(0)]
         self.functions_sum, couplings, rests = 0, [], []
         self._matrices: list[Any] = []

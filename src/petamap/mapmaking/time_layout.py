@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 from typing import overload
 
@@ -154,7 +154,7 @@ class TimeLayout:
         last = (lengths - 1) % self.block + 1 + 2 * n_lag
         joint = _joint_rows(observations, self.streams) if n_lag else np.zeros(len(lengths), np.bool_)
         self._rows = BlockRows(self.streams.n_det, -(-lengths // self.block), full, last, joint)
-        self._dealing = lru_cache(1)(lambda groups: Dealing(self._rows, groups))
+        self._dealing = lru_cache(1)(partial(Dealing, self._rows))
 
     @property
     def n_blocks(self) -> int:

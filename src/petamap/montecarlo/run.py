@@ -19,6 +19,7 @@ from petacomm.base.stop_request import StopRequest
 from petacomm.base.threads import map_threads
 from petacomm.base.timers import Timers
 from petacomm.base.typing import AnyArray, FloatArray, Int64Array
+from petacomm.base.weak_method import weak_method
 from petacomm.mpi import Communicator, agree, agree_on_errors, share_on_nodes, spread_on_nodes, world
 from petamap.data import run_summary as summary
 from petamap.data.config import RunConfig, SignalParts, open_signal_parts
@@ -244,7 +245,7 @@ class _MonteCarlo:
     def _prepare(self, system: MapmakingSystem) -> None:
         """Set up everything that realizations have in common."""
         kind = FilterMapper if self._filters else Mapper
-        self.mapper = kind(system, self.config, self.stage.timers, self._report_batch)
+        self.mapper = kind(system, self.config, self.stage.timers, weak_method(self._report_batch))
         self.gatherer = MapGatherer(system)
         self.weights = pixel_weights(system, self.gatherer, self.draws, self.choices, self.mask)
         self.mask = None

@@ -9,6 +9,9 @@ from petacomm.base.typing import BoolArray, FloatArray
 from petamap.noise.model import InverseLags, NoiseModel, OneOverF, TabulatedPsd
 
 _STEEPEST = -10.0  # slope of 1/f noise
+# of roots of PSDs, K s^1/2: products of two PSDs and of their inverses are finite
+_LEAST, _MOST = 1e-60, 1e60
+_BEYOND = f"which is below {_LEAST**2:g} or above {_MOST**2:g}"
 
 
 def noise_psd(model: OneOverF | TabulatedPsd, frequencies: FloatArray) -> FloatArray:
@@ -77,7 +80,8 @@ def check_noise_model(model: NoiseModel, where: str | None = None) -> None:
     ------
     DataError
         If a parameter is not finite or out of its range; if a table has zeros, negative values, nan or
-        frequencies that do not increase; or if lag 0 is not positive.
+        frequencies that do not increase; if lag 0 is not positive; or if squares of variances would not be
+        finite.
     """
     match model:
         case OneOverF():
@@ -89,6 +93,7 @@ def check_noise_model(model: NoiseModel, where: str | None = None) -> None:
             _raise_if(lags.ndim != 1 or lags.size == 0, "inverse noise lags are not a list of numbers", where)
             _raise_at_first(~np.isfinite(lags), "inverse noise lag", lags, "not finite", where)
             _raise_if(not lags[0] > 0, f"inverse noise at lag 0 is {lags[0]:g}, not positive", where)
+            _raise_at_first(_are_beyond(lags[:1]), "inverse noise lag", lags, _BEYOND, where)
 
 
 def _check_one_over_f(model: OneOverF, where: str | None) -> None:
@@ -96,6 +101,8 @@ def _check_one_over_f(model: OneOverF, where: str | None) -> None:
         value = getattr(model, name)
         _raise_if(not np.isfinite(value), f"{name} is {value}", where)
     _raise_if(model.net <= 0, f"net is {model.net:g}, not positive", where)
+    beyond = f"net is {model.net:g}, below {_LEAST:g} or above {_MOST:g} K s^0.5"
+    _raise_if(not _LEAST <= model.net <= _MOST, beyond, where)
     _raise_if(model.fknee < 0 or model.fmin < 0, "fknee or fmin is negative", where)
     if model.fknee > 0:
         _raise_if(model.alpha >= 0, f"alpha is {model.alpha:g}; the slope of 1/f noise is negative", where)
@@ -115,7 +122,12 @@ def _check_table(model: TabulatedPsd, where: str | None) -> None:
     increasing = np.concatenate(([True], np.diff(f) > 0))
     _raise_at_first(~increasing, "PSD frequency", f, "not above the one before", where)
     _raise_at_first((f > 0) & ~(np.isfinite(p) & (p > 0)), "PSD value", p, "not positive and finite", where)
+    _raise_at_first((f > 0) & _are_beyond(p), "PSD value", p, _BEYOND, where)
     _raise_if(f[-1] == 0, "PSD has no entry above zero frequency", where)
+
+
+def _are_beyond(powers: FloatArray) -> BoolArray:
+    return (powers < _LEAST**2) | (powers > _MOST**2)
 
 
 def _raise_at_first(bad: BoolArray, noun: str, values: FloatArray, why: str, where: str | None) -> None:

@@ -54,6 +54,8 @@ _GOLDEN = (math.sqrt(5) - 1) / 2
 _HITS, _MOST_PAIRS, _COARSEST = 6, 1e7, 8
 # Ranks whose pixels are counted, and samples of each.
 _N_COUNTED, _COUNTED_SAMPLES, _CHUNK = 5, 1e7, 1 << 18
+# Parts for jackknife errors: a prime, so that each has some of every n-th coarse pixel.
+_N_PARTS = 23
 # Samples by which edges of the map are found, and by how many factors of two their pixels are finer.
 _EDGE_SAMPLES, _FINER = 1e7, 3
 # Ranks among which partners are counted; at least those of three nodes.
@@ -168,7 +170,9 @@ class ThinnedScan:
             scan, full_sky_sample(coarse), self.samples, n_threads, progress, quick=True
         )
         edges = np.arange(coarse.n_pix + 1, dtype=np.int64) << 2 * shift
-        found = dataclasses.replace(found, sample=SkySample(grid, edges[:-1], edges, shift=0))
+        found = dataclasses.replace(
+            found, sample=SkySample(grid, edges[:-1], edges, shift=0, n_parts=_N_PARTS)
+        )
         seen = self._seen_parts(coarse)
         kept = np.random.default_rng(seed).random(coarse.n_pix) < seen
         occupancies = []

@@ -145,7 +145,8 @@ def _antenna_log(times: FloatArray, table: FloatArray, kind: AnyArray) -> Antenn
     programmed, measured, without_model, centre = (table[:, a : a + 2] for a in (2, 4, 13, 15))
     valid = np.isfinite(table) & (np.abs(table) < _MISSING)
     missing: BoolArray = ~np.all(valid[:, [2, 3, 4, 5, 13, 14, 15, 16]], axis=1)
-    model = np.mod(programmed - without_model + 180.0, 360.0) - 180.0
+    with np.errstate(invalid="ignore"):  # of rows that are not kept
+        model = np.mod(programmed - without_model + 180.0, 360.0) - 180.0
     position = np.where(missing[:, None], without_model, measured - model) * DEGREE
     keep = np.flatnonzero(np.isfinite(position).all(axis=1) & np.all(valid[:, 13:15], axis=1))
     return AntennaLog(

@@ -78,6 +78,10 @@ def satellite(
     return Motion(partial(function, start_time), windows=windows)
 
 
+# of legs and turn-arounds, s
+_SHORTEST, _LONGEST = 1e-3, 1e9
+
+
 @dataclass(frozen=True)
 class Sweep:
     """Back-and-forth motion: legs at constant speed, turn-arounds along half a sine beyond their ends.
@@ -90,6 +94,11 @@ class Sweep:
         Speed on the legs, in that unit per second.
     acceleration : float
         Largest acceleration, in the middle of a turn-around, in that unit per second^2.
+
+    Raises
+    ------
+    ConfigError
+        If one is not positive, or a leg or turn-around takes a time that no scan has.
     """
 
     width: float
@@ -101,6 +110,12 @@ class Sweep:
             value = getattr(self, name)
             if not (math.isfinite(value) and value > 0):
                 raise ConfigError(f"a scan {name} of {value}", mend="give a positive one")
+        if not _SHORTEST <= self.leg <= _LONGEST:
+            what = f"{self.width:g} of width at a speed of {self.speed:g} take {self.leg:g} s"
+            raise ConfigError(what, mend=f"{_SHORTEST:g} to {_LONGEST:g} s: change the speed or the width")
+        if not self.turn <= _LONGEST:
+            what = f"a turn-around at a speed of {self.speed:g} takes {self.turn:g} s"
+            raise ConfigError(what, mend=f"at most {_LONGEST:g} s: give a larger acceleration")
 
     @property
     def leg(self) -> float:

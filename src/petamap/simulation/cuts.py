@@ -101,9 +101,15 @@ class CutsOptions:
         (), help="to cut: names, patterns, beginnings of names; default: all"
     )
     gap_every: float | None = option(
-        None, dimension="time", minimum=0.0, help="random gaps: mean time from the start of one to the next"
+        None,
+        dimension="time",
+        minimum=0.0,
+        maximum=1e9,
+        help="random gaps: mean time from the start of one to the next",
     )
-    gap_length: float | None = option(None, dimension="time", minimum=0.0, help="random gaps: their length")
+    gap_length: float | None = option(
+        None, dimension="time", minimum=0.0, maximum=1e9, help="random gaps: their length"
+    )
     gaps_shared: bool = option(False, help="random gaps: the same in all detectors")
     begin: float | None = option(
         None, dimension="time", minimum=0.0, help="time range: begin, since the start of the observation"

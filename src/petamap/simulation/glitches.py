@@ -103,7 +103,9 @@ class LevelSteps:
 class CosmicRaysOptions:
     """Glitches of cosmic rays, which decay, of each detector at times of its own."""
 
-    every: float = option(60.0, dimension="time", minimum=1e-3, help="mean time from one to the next")
+    every: float = option(
+        60.0, dimension="time", minimum=1e-3, maximum=1e9, help="mean time from one to the next"
+    )
     amplitude: float = option(
         0.05, dimension="temperature", minimum=0.0,
         help="of the smallest; the largest have ten times that, evenly in their logarithm",
@@ -116,7 +118,9 @@ class CosmicRaysOptions:
 class StepsOptions:
     """Steps of the level, up or down, of each detector at times of its own: flux jumps."""
 
-    every: float = option(1800.0, dimension="time", minimum=1e-3, help="mean time from one to the next")
+    every: float = option(
+        1800.0, dimension="time", minimum=1e-3, maximum=1e9, help="mean time from one to the next"
+    )
     height: float = option(0.05, dimension="temperature", minimum=0.0, help="change of the level")
     seed: int = option(0, help="added to the seed of the run")
 

@@ -19,8 +19,9 @@ from petamap.data.observation import Observation
 from petamap.data.selection import detectors_option
 from petamap.data.source import SourceContext
 from petamap.pointing.boresight import AnyBoresight
-from petamap.pointing.compressed import CompressedPointing, UniformPlate
+from petamap.pointing.compressed import CompressedPointing
 from petamap.pointing.focalplane import FocalPlane, hexagonal, load_focalplane
+from petamap.pointing.half_wave_plate import UniformPlate
 
 
 @dataclass(frozen=True)

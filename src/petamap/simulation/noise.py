@@ -220,14 +220,19 @@ class CommonModeSource(_ModelSource):
         Raises
         ------
         ConfigError
-            If the number of coefficients is not the number of detectors.
+            If the number of coefficients is not the number of detectors, or their squares are not finite.
         """
         return [self._with_mode(observation) for observation in observations]
 
     def _with_mode(self, observation: Observation) -> Observation:
         assert self._own is not None
-        coefficients, scale = self._coefficients(observation), float(self._options.scale)
-        common = CommonNoise(scale * coefficients, self._own.model)
+        coefficients = self._coefficients(observation)
+        scaled = float(self._options.scale) * coefficients
+        sizes = np.abs(scaled[scaled != 0])
+        if not np.all((sizes >= 1e-30) & (sizes <= 1e30)):
+            what = f"coefficients times scale are of sizes {sizes.min():g} to {sizes.max():g}"
+            raise ConfigError(what, where="common-mode", mend="0, or 1e-30 to 1e30")
+        common = CommonNoise(scaled, self._own.model)
         signals = observation.signals
         if self._options.simulate:
             signals = (*signals, CommonMode(self._simulated(observation, self._own), coefficients))

@@ -24,6 +24,15 @@ from petamap.pointing import scan_strategies as scan
 from petamap.pointing.motion import KnotSpacing, Motion, choose_knot_spacing, place_knots
 from petamap.simulation.instrument import Instrument, InstrumentOptions, true_ranges
 
+_MOST_SAMPLES = 2**48  # of a detector: their times are exact to 1/32 of a sample
+
+
+def _require_countable(duration: float, sample_rate: float, where: str) -> None:
+    """Raise ConfigError if a detector has more samples in a time than can be numbered."""
+    if not duration * sample_rate <= _MOST_SAMPLES:
+        what = f"{duration:g} s at {sample_rate:g} Hz are more than {_MOST_SAMPLES:.2g} samples of a detector"
+        raise ConfigError(what, where=where, mend="make it shorter, or the sample rate lower")
+
 
 @dataclass(frozen=True)
 class ScanOptions(InstrumentOptions):
@@ -42,7 +51,7 @@ class ScanOptions(InstrumentOptions):
 class SatelliteOptions(ScanOptions):
     """A spinning, precessing satellite that follows the Sun; the defaults are like Planck's scan."""
 
-    spin_period: float = option(60.0, dimension="time", minimum=1e-3, help="of the spin")
+    spin_period: float = option(60.0, dimension="time", minimum=1e-3, maximum=1e9, help="of the spin")
     opening: float = option(85 * DEGREE, dimension="angle", help="from the spin axis to the line of sight")
     precession_period: float = option(
         0.5 * scan.YEAR, dimension="time", minimum=0.0, help="about the anti-solar point; 0: none"
@@ -148,18 +157,27 @@ class SimulatedScan(ABC):
         Raises
         ------
         ConfigError
-            If the duration is shorter than one sample per observation, or a name fits no observation.
+            If the duration is shorter than one sample per observation or has more than can be numbered, or
+            a name fits no observation.
         """
-        rate, number = self._instrument.sample_rate, self._options.n_observations
-        n_samp = round(self._options.duration * rate)
-        if n_samp < number:
-            what = f"a duration of {self._options.duration:g} s makes {n_samp} samples"
-            raise ConfigError(f"{what} for {number} observations", where=self.kind, mend="make it longer")
+        number, n_samp = self._options.n_observations, self._n_samp()
         cuts = [i * n_samp // number for i in range(number + 1)]
         made = [self._observation(i, cuts[i], cuts[i + 1]) for i in range(number)]
         wanted = self._options.observations
         chosen = select_observations(made, self._context, observations=wanted, detectors=())
         return [*observations, *chosen]
+
+    def _n_samp(self) -> int:
+        """Return the samples of a detector in all observations."""
+        o, rate = self._options, self._instrument.sample_rate
+        _require_countable(o.duration, rate, self.kind)
+        n_samp: int = round(o.duration * rate)
+        if n_samp < o.n_observations:
+            what = (
+                f"a duration of {o.duration:g} s makes {n_samp} samples for {o.n_observations} observations"
+            )
+            raise ConfigError(what, where=self.kind, mend="make it longer")
+        return n_samp
 
     def _observation(self, index: int, first: int, stop: int) -> Observation:
         start_time = self._start + first / self._instrument.sample_rate
@@ -187,7 +205,7 @@ class SimulatedScan(ABC):
         """Return the spacing found for the first observation, which is valid for all."""
         if self._spacing is None:
             o, rate = self._options, self._instrument.sample_rate
-            longest = math.ceil(round(o.duration * rate) / o.n_observations)
+            longest = math.ceil(self._n_samp() / o.n_observations)
             self._spacing = choose_knot_spacing(motion, longest, rate, o.pointing_error / ARCSEC)
         return self._spacing
 
@@ -317,6 +335,7 @@ class RecordedSource:
             near = log.distance() <= o.max_distance
             log = dataclasses.replace(log, scanning=log.scanning & near)
         instrument = Instrument(o, self._context, record_rate=log.rate)
+        _require_countable(float(np.ptp(log.times)), instrument.sample_rate, o.path)
         rotation = frames.frame_rotation("equatorial", o.frame) if o.track == "sky" else None
         boresight, bad = antenna.boresight_from_log(
             log, instrument.sample_rate, track=o.track, rotation=rotation

@@ -12,7 +12,8 @@ from petacomm.base.errors import ConfigError
 from petacomm.base.typing import FloatArray, Int64Array, UInt32Array
 from petamap.data.observation import AzimuthTrack, Observation
 from petamap.data.template import AmplitudePrior, Sharing, TemplateTerm
-from petamap.pointing.compressed import CompressedPointing, UniformPlate, plate_angles
+from petamap.pointing.compressed import CompressedPointing
+from petamap.pointing.half_wave_plate import UniformPlate, plate_angles
 from petamap.templates.subscans import find_subscans
 
 _CIRCLE = 2 * math.pi
@@ -23,7 +24,15 @@ _ROUNDING = 1e-9
 
 
 def cell_edges(n_samp: int, length: float) -> Int64Array:
-    """Return the edges of cells of about equal length, at most `length` samples; one cell if that is 0."""
+    """Return the edges of cells of about equal length, at most `length` samples; one cell if that is 0.
+
+    Raises
+    ------
+    ConfigError
+        If that is less than a sample.
+    """
+    if 0 < length < 1:
+        raise ConfigError(f"template amplitudes for each {length:g} samples", mend="at least a sample each")
     n = max(1, math.ceil(n_samp / length)) if length else 1
     return np.arange(n + 1, dtype=np.int64) * n_samp // n
 

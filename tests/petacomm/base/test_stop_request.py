@@ -104,6 +104,14 @@ def test_the_end_that_slurm_tells_and_the_limit():
     assert stop.seconds_left <= 0
 
 
+@pytest.mark.parametrize("seconds", [1e15, 1e300])
+def test_an_end_beyond_all_time_is_none(seconds):
+    stop = StopRequest({"SLURM_JOB_END_TIME": "9" * 30})
+    with stop.signals():
+        stop.limit(seconds)
+        assert signal.getitimer(signal.ITIMER_REAL)[0] == 0.0 and stop.seconds_left > 1e14
+
+
 @pytest.mark.parametrize("told", [{}, {"SLURM_JOB_END_TIME": "Unknown"}])
 def test_no_end_is_told(told):
     assert StopRequest(told).seconds_left == math.inf

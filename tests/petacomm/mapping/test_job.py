@@ -5,8 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from petacomm.base.errors import ConfigError
+from petacomm.base.errors import ConfigError, Termination
 from petacomm.mapping import STRATEGIES, Resources, mapping_metrics, nlpkkt_graph, place_ranks
+from petacomm.mapping import job as jobs
 from petacomm.mapping.comparison import IDENTITY, RANDOM, MappingTask, compare_strategies, map_ranks
 from petacomm.mapping.graph_sources import grid_graph, subgrid_alltoall_graph
 from petacomm.mapping.job import link_capacities, load_mapping_job
@@ -135,6 +136,17 @@ def test_a_wrong_job_is_one_error_with_its_line(tmp_path: Path, old: str, new: s
         load_mapping_job(written(tmp_path, GOOD.replace(old, new, 1)))
     assert says in str(caught.value) and "job.toml" in str(caught.value) and "\n" not in str(caught.value)
     assert caught.value.exit_code == 2
+
+
+def test_a_signal_while_a_job_is_read_is_no_error_of_the_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: object) -> None:
+        raise Termination("terminated")
+
+    monkeypatch.setattr(jobs, "load_machine", stopped)
+    with pytest.raises(Termination):
+        load_mapping_job(written(tmp_path, GOOD))
 
 
 def test_a_missing_job_is_an_error(tmp_path: Path) -> None:

@@ -11,8 +11,9 @@ import petamap
 from petamap.data.config import parse_config
 from petamap.data.formats.volume_write import write_volume
 from petamap.pointing import quaternion
-from petamap.pointing.compressed import CompressedPointing, SampledPlate
+from petamap.pointing.compressed import CompressedPointing
 from petamap.pointing.frames import frame_rotation
+from petamap.pointing.half_wave_plate import SampledPlate
 from petamap.templates.kinds import Baselines
 
 N_SIDE, N_DET, N_SAMP = 16, 3, 6000

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
+from petacomm.base.errors import Termination
 from petamap.cli.main import main
+from petamap.data import product_file
 from petamap.data.run_summary import Product, Summary, pixels_sha256
 from petamap.sky.healpix import Healpix
 from petamap.sky.map_file import write_map
@@ -148,3 +150,13 @@ def test_runs(run_folder, capsys):
     assert "within the tolerance" in capsys.readouterr().out
     assert main(["compare", "a", "d"]) == 1
     assert "DIFFERENT: 1 of 1" in capsys.readouterr().out
+
+
+def test_a_signal_is_no_difference_of_maps(run_folder, monkeypatch):
+    def stopped(*_):
+        raise Termination("terminated")
+
+    run_folder("a", VALUES)
+    run_folder("b", changed(1e-6))
+    monkeypatch.setattr(product_file, "read_product", stopped)
+    assert main(["compare", "a", "b"]) == 143

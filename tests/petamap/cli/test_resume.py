@@ -104,15 +104,15 @@ def test_a_signal_during_the_set_up_ends_at_once(folder, n_ranks):
 
 @pytest.mark.parametrize("told", ["slurm", "option"])
 def test_the_end_of_the_wall_clock(folder, told):
-    limit = ["--time-limit", "6 s"] if told == "option" else []
-    slurm = {} if limit else {"SLURM_JOB_END_TIME": str(int(time.time()) + 7)}
+    limit = ["--time-limit", "10 s"] if told == "option" else []
+    slurm = {} if limit else {"SLURM_JOB_END_TIME": str(int(time.time()) + 11)}
     # a short set-up, and iterations for a minute
     settings = (*SETTINGS, "source.0.duration=4 day", "solver.preconditioner=block-diagonal")
     words = ["run", "long.toml", "--out", "stopped", *settings]
     job = Job([*words, *limit], 1, folder, **slurm)
     begin = time.monotonic()
     assert job.end() == 75, job.said()
-    assert time.monotonic() - begin < 8
+    assert time.monotonic() - begin < 12
     assert "stopped before the end of its time, after a checkpoint" in job.said()
 
 

@@ -22,7 +22,7 @@ from petamap.data.source import SourceContext
 from petamap.noise.common_modes import CommonNoise
 from petamap.noise.model import OneOverF
 from petamap.noise.toeplitz import sampled_psd
-from petamap.pointing.compressed import SampledPlate, UniformPlate
+from petamap.pointing.half_wave_plate import SampledPlate, UniformPlate
 from petamap.sky.healpix import Healpix
 from petamap.templates.kinds import PlateSynchronous
 from petamap.templates.sources import OffsetsOptions, OffsetsSource

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -11,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from petacomm.base.errors import DataError
+from petacomm.base.errors import DataError, Termination
 from petamap.data import read_ahead
 from petamap.data.read_ahead import Place, ReadAhead
 
@@ -120,6 +122,21 @@ def test_several_threads():
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda place: asked(rows, *place, place[1] + 50), places))
     assert all(np.array_equal(one, VALUES[r, s : s + 50]) for one, (r, s) in zip(found, places, strict=True))
+
+
+def test_a_signal_while_a_piece_is_read_is_no_damage_of_it():
+    def ring(*_):
+        raise Termination("terminated")
+
+    slow = File()
+    rows = ReadAhead(lambda place: time.sleep(0.5) or slow.read(place), *VALUES.shape, ((0, SAMPLES),))
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, 0.1)
+    try:
+        with pytest.raises(Termination):
+            asked(rows, 0, 0, 10)
+    finally:
+        signal.signal(signal.SIGALRM, before)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")

@@ -32,8 +32,8 @@ from petamap.mapmaking.run import run
 from petamap.noise.model import InverseLags, OneOverF
 from petamap.noise.psd import noise_psd
 from petamap.pointing import quaternion
-from petamap.pointing.compressed import UniformPlate
 from petamap.pointing.frames import frame_rotation, horizon_pointing, horizon_to_equatorial
+from petamap.pointing.half_wave_plate import UniformPlate
 from petamap.sky.healpix import Healpix
 from petamap.templates.subscans import find_subscans, scan_directions
 

@@ -23,7 +23,8 @@ from petamap.data.recorded_azimuth import RecordedAzimuth
 from petamap.data.source import SourceContext
 from petamap.pointing import quaternion
 from petamap.pointing.boresight import Boresight, PiecewiseBoresight
-from petamap.pointing.compressed import CompressedPointing, UniformPlate
+from petamap.pointing.compressed import CompressedPointing
+from petamap.pointing.half_wave_plate import UniformPlate
 
 
 def read(path, **options):

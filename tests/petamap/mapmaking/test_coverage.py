@@ -8,7 +8,8 @@ from small_runs import run_on
 from small_systems import compressed, make_system, recorded
 
 from petamap.mapmaking.coverage import estimate_coverage
-from petamap.pointing.compressed import CompressedPointing, SampledPlate, UniformPlate
+from petamap.pointing.compressed import CompressedPointing
+from petamap.pointing.half_wave_plate import SampledPlate, UniformPlate
 from petamap.sky.healpix import Healpix
 from petamap.sky.numbered import NumberedPixels
 from petamap.sky.stokes import Stokes

@@ -23,7 +23,8 @@ from petamap.data.formats.volume_write import write_volume
 from petamap.data.source import SourceContext
 from petamap.mapmaking.coverage import estimate_coverage
 from petamap.noise.model import OneOverF
-from petamap.pointing.compressed import CompressedPointing, UniformPlate
+from petamap.pointing.compressed import CompressedPointing
+from petamap.pointing.half_wave_plate import UniformPlate
 from petamap.simulation.sky import Sky, SkySignal
 from petamap.sky.healpix import Healpix
 from petamap.sky.map_file import write_map

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from petamap.pointing import quaternion as quat
 from petamap.pointing.boresight import Boresight, PiecewiseBoresight
-from petamap.pointing.compressed import CompressedPointing, UniformPlate, lines_of_sight
+from petamap.pointing.compressed import CompressedPointing, lines_of_sight
 from petamap.pointing.focalplane import hexagonal
+from petamap.pointing.half_wave_plate import UniformPlate
 from petamap.sky.healpix import Healpix
 
 TURN = 2 * np.pi

@@ -17,7 +17,8 @@ from petamap.pointing.boresight import (
     pointing_error,
     unit_quaternions,
 )
-from petamap.pointing.compressed import CompressedPointing, SampledPlate, UniformPlate
+from petamap.pointing.compressed import CompressedPointing
+from petamap.pointing.half_wave_plate import SampledPlate, UniformPlate
 
 TURN = 2 * np.pi
 RNG = np.random.default_rng(5)

@@ -178,6 +178,10 @@ def test_daisy():
 def test_invalid_scans():
     with pytest.raises(ConfigError, match="speed"):
         scan.Sweep(1.0, 0.0, 1.0)
+    with pytest.raises(ConfigError, match=r"take 1e\+300 s \(0.001 to 1e\+09 s"):
+        scan.Sweep(1.0, 1e-300, 1.0)
+    with pytest.raises(ConfigError, match="larger acceleration"):
+        scan.Sweep(1.0, 1.0, 1e-300)
     with pytest.raises(ConfigError, match="elevation"):
         scan.constant_elevation(
             scan.Sweep(1, 1, 1), azimuth=0, elevation=2.0, latitude=0, longitude=0, start_time=0

@@ -268,6 +268,9 @@ def test_coefficients_of_the_common_mode():
         CommonModeSource(CommonModeOptions(net=1.0, coefficients=(1, 2, 3)), CONTEXT).extend([observation()])
     with pytest.raises(ConfigError, match="no noise model"):
         CommonModeSource(CommonModeOptions(), CONTEXT)
+    for scale in (1e-300, 1e300):
+        with pytest.raises(ConfigError, match="coefficients times scale are of sizes 1e"):
+            CommonModeSource(CommonModeOptions(net=1.0, scale=scale), CONTEXT).extend([many])
 
 
 @pytest.mark.parametrize(("fmin", "alpha"), [(1e-300, -1.0), (1e-300, -2.0), (1e-35, -10.0)])

@@ -180,6 +180,8 @@ def test_sources_append():
         ("satellite", {"focalplane": "planck-lfi"}, "different rates"),
         ("satellite", {"focalplane": "planck-lfi", "detectors": ("HFI",)}, "no detector 'HFI'"),
         ("satellite", {"sample_rate": 1.0, "duration": 2.0, "n_observations": 5}, "2 samples for 5"),
+        ("satellite", {"sample_rate": 1e300}, "3600 s at 1e\\+300 Hz are more than 2.8e\\+14 samples"),
+        ("satellite", {"sample_rate": 1e300, "duration": 1e300}, "more than 2.8e\\+14 samples"),
         ("satellite", {"sample_rate": 1.0, "start": "yesterday"}, "no time"),
         ("ground", {"sample_rate": 1.0, "azimuth_min": 4.0}, "azimuth_max"),
         ("raster", {"sample_rate": 1.0, "row_spacing": 0.0}, "must be positive"),

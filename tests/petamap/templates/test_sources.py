@@ -126,6 +126,12 @@ def test_what_is_known_of_amplitudes(kind, options, expected):
     assert term.prior == expected
 
 
+@pytest.mark.parametrize("rms", ["1e-300 K", "1e300 K"])
+def test_priors_whose_variance_is_no_number_are_refused(rms):
+    with pytest.raises(ConfigError, match="from 1e-60 to 1e60"):
+        opened(("offsets", f'rms = "{rms}"'))
+
+
 def test_two_priors_are_refused():
     with pytest.raises(ConfigError, match="two priors"):
         opened(("baselines", 'prior = "noise"\nrms = "1 K"'))

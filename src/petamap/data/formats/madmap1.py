@@ -89,7 +89,9 @@ class Madmap1Options:
         choices=("auto", "unit", "recorded"),
         help="recorded gains: use them, take them as 1, or look through the stream whether all are 1",
     )
-    sample_rate: float = option(1.0, dimension="frequency", help="the files do not tell it")
+    sample_rate: float = option(
+        1.0, dimension="frequency", minimum=1e-12, maximum=1e12, help="the files do not tell it"
+    )
     unit: str = option("K_CMB", help="unit of the signal; the files do not tell it")
 
 

@@ -35,7 +35,8 @@ from petamap.data.selection import detectors_option, observations_option, select
 from petamap.data.source import SourceContext
 from petamap.noise.psd import check_noise_model
 from petamap.pointing.boresight import Boresight, compress_boresight
-from petamap.pointing.compressed import CompressedPointing, SampledPlate
+from petamap.pointing.compressed import CompressedPointing
+from petamap.pointing.half_wave_plate import SampledPlate
 
 FORMAT_VERSION = 2
 

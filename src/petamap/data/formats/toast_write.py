@@ -21,8 +21,9 @@ from petamap.data.observation import Observation, noise_models, read_flags, read
 from petamap.noise.model import InverseLags, NoiseModel, OneOverF, noise_key
 from petamap.noise.psd import noise_psd
 from petamap.noise.toeplitz import toeplitz_spectrum
-from petamap.pointing.compressed import CompressedPointing, HalfWavePlate, plate_angles
+from petamap.pointing.compressed import CompressedPointing
 from petamap.pointing.frames import FRAMES, frame_rotation
+from petamap.pointing.half_wave_plate import HalfWavePlate, plate_angles
 
 _TELESCOPE = "petamap"
 _TOAST_VERSION = "3.0.6"  # version of TOAST whose format is written

@@ -51,8 +51,9 @@ from petamap.data.source import SourceContext
 from petamap.noise.model import InverseLags, NoiseModel, OneOverF, TabulatedPsd
 from petamap.noise.psd import check_noise_model
 from petamap.pointing.boresight import AnyBoresight, Boresight, Order, PiecewiseBoresight
-from petamap.pointing.compressed import CompressedPointing, HalfWavePlate, SampledPlate, UniformPlate
+from petamap.pointing.compressed import CompressedPointing
 from petamap.pointing.frames import FRAMES, OFFSET
+from petamap.pointing.half_wave_plate import HalfWavePlate, SampledPlate, UniformPlate
 
 _HEADER_LIMIT = 2**28  # bytes
 

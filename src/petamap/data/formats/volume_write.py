@@ -15,7 +15,8 @@ from petamap.data.formats.volume_header import FORMAT, VERSION, VolumeHeader, cr
 from petamap.data.observation import Observation, noise_models, read_flags, read_signal
 from petamap.noise.model import InverseLags, NoiseModel, OneOverF, TabulatedPsd, noise_key
 from petamap.pointing.boresight import AnyBoresight, Boresight
-from petamap.pointing.compressed import CompressedPointing, SampledPlate, UniformPlate
+from petamap.pointing.compressed import CompressedPointing
+from petamap.pointing.half_wave_plate import SampledPlate, UniformPlate
 
 _CHUNK = 1 << 16  # samples
 

@@ -1,0 +1,139 @@
+"""``petacomm record``: the communication graph of a running MPI job."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from petacomm.base.errors import ConfigError, require_known
+from petacomm.cli.progress import progress_listener
+
+if TYPE_CHECKING:
+    from petacomm.recording import Recording
+
+_EPILOG = """\
+examples:
+  petacomm record --out graph -- mpiexec -n 64 ./program     run it, and write graph.npz
+  petacomm record --out graph.mtx -- srun -n 512 ./program   as Matrix Market, too
+  petacomm record show graph.npz                             what was sent, once more
+  petacomm record show graph.npz --algorithms alltoall=pairwise --out pairs.csv
+
+docs/petacomm/recording.md says what is counted.
+"""
+_RECORDED = ".npz"
+
+
+def add_commands(commands: Any) -> None:
+    """Add ``record`` to the subparsers."""
+    parser = commands.add_parser(
+        "record",
+        help="record the communication graph of a running MPI job",
+        description="Run a job with a library before MPI that counts messages and bytes by pair of ranks, "
+        "communicator, call, size and phase, and write what all ranks sent into one file, which "
+        "'petacomm map' reads. Collectives become messages by their schedules. The program is not changed; "
+        "it must be linked to MPI dynamically.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        usage="petacomm record --out FILE [...] -- LAUNCHER ... PROGRAM ...\n"
+        "       petacomm record show FILE.npz [--out FILE] [...]",
+    )
+    parser.add_argument("words", metavar="COMMAND", nargs="*", help="of the launcher, after '--'; or 'show'")
+    parser.add_argument(
+        "--out", metavar="FILE", type=Path,
+        help="the recording, a .npz; with the ending .csv, .mtx or .graph its graph in this format, too",
+    )  # fmt: skip
+    parser.add_argument(
+        "--algorithms", metavar="A=B,C=D",
+        help="of collectives, such as allreduce=ring,alltoall=pairwise [as MPICH chooses by size]",
+    )  # fmt: skip
+    parser.add_argument("--phase", metavar="N", type=int, help="of 'show', one phase alone [all]")
+    parser.add_argument("--mpicc", metavar="PATH", help="compiler of the program's MPI [beside the launcher]")
+    parser.add_argument(
+        "--folder", metavar="DIR", type=Path, help="for files of ranks, seen by all nodes [that of --out]"
+    )
+    parser.add_argument("--json", action="store_true", help="write JSON instead of tables")
+    parser.set_defaults(handler=_record)
+
+
+def _record(arguments: argparse.Namespace) -> int:
+    from petacomm.recording import load_recording, run_recorded
+
+    algorithms = _algorithms(arguments.algorithms)
+    words = arguments.words[1:] if arguments.words[:1] == ["--"] else arguments.words
+    if words[:1] == ["show"]:
+        if len(words) != 2:
+            what = "no recording" if len(words) < 2 else f"unknown argument '{words[2]}'"
+            raise ConfigError(what, mend="write petacomm record show FILE.npz")
+        _show(arguments, _of_phase(load_recording(words[1]), arguments.phase), algorithms)
+        return 0
+    if arguments.out is None:
+        raise ConfigError("--out is missing", mend="write --out graph before --")
+    if arguments.phase is not None:
+        raise ConfigError("--phase without 'show'", mend="all phases are recorded: petacomm record show")
+    path = _recording_path(arguments.out)
+    with progress_listener(0) as progress:
+        recording, code = run_recorded(words, arguments.folder or path.parent, arguments.mpicc, progress)
+        recording.save(path)
+        if code:
+            progress.warn(f"the job ended with exit code {code}; all ranks had called MPI_Finalize")
+    _show(arguments, recording, algorithms, path)
+    return code
+
+
+def _algorithms(text: str | None) -> dict[str, str]:
+    from petacomm.recording.collective_messages import known_algorithms
+    from petacomm.recording.recording import CALLS
+
+    pairs = [pair.partition("=") for pair in text.split(",")] if text is not None else []
+    choosable = [call for call in CALLS if known_algorithms(call)]
+    for call, separator, name in pairs:
+        require_known("no algorithms of the call", call, choosable)
+        if not separator:
+            raise ConfigError(f"--algorithms {text}", mend="write allreduce=ring,alltoall=pairwise")
+        require_known(f"unknown algorithm of {call}", name, known_algorithms(call))
+    return {call: name for call, _, name in pairs}
+
+
+def _recording_path(out: Path) -> Path:
+    """Return the path of the recording, and raise an error now if the graph cannot be written later."""
+    from petacomm.mapping.graph_writers import require_writable_format
+
+    if out.suffix in ("", _RECORDED):
+        return out.with_suffix(_RECORDED)
+    require_writable_format(out)
+    return out.with_suffix(_RECORDED)
+
+
+def _of_phase(recording: Recording, phase: int | None) -> Recording:
+    if phase is None:
+        return recording
+    if phase not in recording.phases:
+        known = ", ".join(map(str, recording.phases))
+        raise ConfigError(f"no phase {phase}", mend=f"there are {known}")
+    return recording.of_phase(phase)
+
+
+def _show(
+    arguments: argparse.Namespace,
+    recording: Recording,
+    algorithms: dict[str, str],
+    written: Path | None = None,
+) -> None:
+    """Print a recording, write its graph if asked to, and say which files there are."""
+    from petacomm.recording.recording_table import recording_json, recording_table
+
+    notes = [f"recording: {written}"] if written else []
+    if arguments.out is not None and arguments.out.suffix not in ("", _RECORDED):
+        from petacomm.mapping.graph_writers import write_graph
+        from petacomm.mapping.recorded_graph import recording_graph
+
+        notes.append(f"graph: {write_graph(recording_graph(recording, algorithms), arguments.out)}")
+    elif arguments.out is not None and not written:
+        recording.save(_recording_path(arguments.out))
+        notes.append(f"recording: {_recording_path(arguments.out)}")
+    if arguments.json:
+        print(json.dumps(recording_json(recording, algorithms), indent=2))
+    else:
+        print("\n".join([recording_table(recording, algorithms), *([""] if notes else []), *notes]))

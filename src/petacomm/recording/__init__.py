@@ -1,0 +1,12 @@
+"""The communication of running MPI jobs, recorded by a library that is loaded before the program.
+
+`interposer.c` counts, in each rank; `run_recorded` compiles it, starts the job and reads the files of its
+ranks into a `Recording`, in which `collective_messages` makes messages of collectives.
+
+Must not import: `petacomm.network`, `petacomm.collectives` and the rooms above them.
+"""
+
+from petacomm.recording.recorded_job import run_recorded
+from petacomm.recording.recording import Recording, load_recording
+
+__all__ = ["Recording", "load_recording", "run_recorded"]

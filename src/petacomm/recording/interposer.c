@@ -1,0 +1,671 @@
+/* Library that is loaded before a program of MPI and counts what it sends, by the profiling interface (PMPI).
+ *
+ * Each wrapper counts and then calls MPI. What is sent by a call whose partners the caller names (messages,
+ * one-sided calls, collectives with counts for each rank, exchanges with neighbours) is counted by partner
+ * and size class; all other collectives are counted by their exact size, and petacomm makes messages of
+ * them later. MPI_Finalize writes a file a rank into the folder that PETACOMM_RECORD names.
+ *
+ * Compiled by the MPI's own compiler: handles are integers in MPICH and pointers in Open MPI. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The functions of MPI are looked up when they are first called: the library is not linked to an MPI, as the
+ * program brings its own, some, such as mpi4py, only while they run. */
+static void* find(const char* name, const void* caller) {
+    static void* mpi;
+    Dl_info found;
+    void* function = mpi ? dlsym(mpi, name) : NULL;
+    if (!function) function = dlsym(RTLD_NEXT, name);
+    if (!function && dladdr(caller, &found) && found.dli_fname) { /* MPI is in a scope of the caller alone */
+        mpi = dlopen(found.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+        if (mpi) function = dlsym(mpi, name);
+    }
+    if (!function) {
+        fprintf(stderr, "petacomm record: this MPI has no %s: give --mpicc of the program's MPI\n", name);
+        _exit(2);
+    }
+    return function;
+}
+
+#define FOUND(name)                                                                                       \
+    ({                                                                                                    \
+        static __typeof__(&PMPI_##name) function;                                                         \
+        if (!function) function = (__typeof__(function))find("PMPI_" #name, __builtin_return_address(0)); \
+        function;                                                                                         \
+    })
+#define PMPI(name) FOUND(name)
+
+#ifdef OPEN_MPI
+/* A variable, of which a program that is linked to it has the copy that counts: asked for first. */
+static MPI_Comm world(void) {
+    void* found = dlsym(RTLD_DEFAULT, "ompi_mpi_comm_world");
+    return (MPI_Comm)(found ? found : find("ompi_mpi_comm_world", NULL));
+}
+#define WORLD world()
+#else
+#define WORLD MPI_COMM_WORLD
+#endif
+
+#define CALLS(do_)                                                                                       \
+    do_(send) do_(put) do_(get) do_(accumulate) do_(barrier) do_(bcast) do_(reduce) do_(allreduce)       \
+        do_(gather) do_(gatherv) do_(scatter) do_(scatterv) do_(allgather) do_(allgatherv) do_(alltoall) \
+            do_(alltoallv) do_(alltoallw) do_(reduce_scatter) do_(reduce_scatter_block) do_(scan)        \
+                do_(exscan) do_(neighbor_allgather) do_(neighbor_alltoall)
+
+#define CALL_CONSTANT(name) CALL_##name,
+#define CALL_NAME(name) #name,
+enum { CALLS(CALL_CONSTANT) };
+static const char* const call_names[] = {CALLS(CALL_NAME)};
+
+static int on, threaded, phase;
+static int world_rank, world_size;
+static MPI_Group world_group;
+static uint64_t outside_messages, outside_bytes; /* to processes that are not in MPI_COMM_WORLD */
+
+/* --- memory, and the lock of programs whose threads all call MPI */
+
+static void* checked(void* memory) {
+    if (!memory) {
+        fprintf(stderr, "petacomm record: no memory for the counters of rank %d\n", world_rank);
+        _exit(5);
+    }
+    return memory;
+}
+
+static int locked;
+
+static void lock(void) { while (threaded && __atomic_exchange_n(&locked, 1, __ATOMIC_ACQUIRE)); }
+
+static void unlock(void) {
+    if (threaded) __atomic_store_n(&locked, 0, __ATOMIC_RELEASE);
+}
+
+#define COUNTED(statement) \
+    if (on) {              \
+        lock();            \
+        statement;         \
+        unlock();          \
+    }
+
+/* --- counters: a hash table with open addressing */
+
+/* Whole words, of which hashes are made without waiting for parts of them to be written. */
+typedef struct {
+    uint64_t call;    /* with phase << 32, and whether petacomm makes messages of it << 31 */
+    uint64_t partner; /* rank of MPI_COMM_WORLD, or the root in its communicator, with group << 32 */
+    uint64_t size;    /* bits of the size of a message; of a collective, bytes */
+    uint64_t item;    /* of a collective that combines, bytes of an element */
+} Key;
+
+static Key make_key(int call, int collective, int group, int partner, uint64_t size, int item) {
+    return (Key){(uint64_t)call | (uint64_t)collective << 31, (uint32_t)partner | (uint64_t)group << 32, size,
+                 (uint64_t)item};
+}
+
+typedef struct {
+    Key key;
+    uint64_t messages, bytes;
+} Counter;
+
+static Counter* counters;
+static size_t n_counters, n_slots;
+
+static int equal(const Key* a, const Key* b) {
+    return a->call == b->call && a->partner == b->partner && a->size == b->size && a->item == b->item;
+}
+
+static size_t slot_of(const Key* key) {
+    uint64_t mixed = key->call * UINT64_C(0x9e3779b97f4a7c15) + key->partner * UINT64_C(0xc2b2ae3d27d4eb4f) +
+                     key->size * UINT64_C(0x165667b19e3779f9) + key->item * UINT64_C(0x27d4eb2f165667c5);
+    size_t slot = (mixed ^ mixed >> 32) & (n_slots - 1);
+    while (counters[slot].messages && !equal(&counters[slot].key, key)) slot = (slot + 1) & (n_slots - 1);
+    return slot;
+}
+
+static void grow_counters(void) {
+    Counter* old = counters;
+    size_t n_old = n_slots;
+    n_slots = n_old ? 2 * n_old : 256;
+    counters = checked(calloc(n_slots, sizeof *counters));
+    for (size_t i = 0; i < n_old; i++)
+        if (old[i].messages) counters[slot_of(&old[i].key)] = old[i];
+    free(old);
+}
+
+static void add(Key key, uint64_t messages, uint64_t bytes) {
+    if (2 * n_counters >= n_slots) grow_counters();
+    key.call |= (uint64_t)(uint32_t)phase << 32;
+    Counter* counter = &counters[slot_of(&key)];
+    if (!counter->messages) {
+        counter->key = key;
+        n_counters++;
+    }
+    counter->messages += messages;
+    counter->bytes += bytes;
+}
+
+/* --- persistent requests: what a start of each sends */
+
+typedef struct Plan {
+    struct Plan* next;
+    MPI_Request request;
+    size_t n, room;
+    Counter* notes;
+} Plan;
+
+static Plan *plans[1024], *made;
+
+static void note(Key key, uint64_t messages, uint64_t bytes) {
+    if (!made) {
+        add(key, messages, bytes);
+        return;
+    }
+    if (made->n == made->room) {
+        made->room = 2 * made->room + 1;
+        made->notes = checked(realloc(made->notes, made->room * sizeof *made->notes));
+    }
+    made->notes[made->n++] = (Counter){key, messages, bytes};
+}
+
+static Plan** plan_place(MPI_Request request) {
+    Plan** place = &plans[((uintptr_t)request ^ (uintptr_t)request >> 10) & 1023];
+    while (*place && (*place)->request != request) place = &(*place)->next;
+    return place;
+}
+
+static Plan* make_plan(void) { return made = checked(calloc(1, sizeof(Plan))); }
+
+static void keep_plan(Plan* plan, MPI_Request request) {
+    lock();
+    Plan** place = plan_place(request);
+    plan->request = request;
+    plan->next = *place ? (*place)->next : NULL; /* a request of the same handle was freed unseen */
+    *place = plan;
+    unlock();
+}
+
+static void start_plan(MPI_Request request) {
+    Plan* plan = *plan_place(request);
+    for (size_t i = 0; plan && i < plan->n; i++)
+        add(plan->notes[i].key, plan->notes[i].messages, plan->notes[i].bytes);
+}
+
+static void free_plan(MPI_Request request) {
+    Plan **place = plan_place(request), *plan = *place;
+    if (!plan) return;
+    *place = plan->next;
+    free(plan->notes);
+    free(plan);
+}
+
+/* Count what a statement notes whenever the request is started that a call makes. */
+#define PLANNED(statement, call)                        \
+    if (!on) return call;                               \
+    lock();                                             \
+    Plan* plan = make_plan();                           \
+    statement;                                          \
+    made = NULL;                                        \
+    unlock();                                           \
+    int code = call;                                    \
+    if (code == MPI_SUCCESS) keep_plan(plan, *request); \
+    return code;
+
+/* --- groups of ranks: those of communicators and of windows */
+
+typedef struct {
+    int size, rank, remote_size, inter, is_world;
+    int *ranks, *remote; /* ranks of MPI_COMM_WORLD */
+    int n_neighbours, *neighbours;
+    uint64_t identity;
+    char name[MPI_MAX_OBJECT_NAME];
+} Group;
+
+typedef struct Handle {
+    struct Handle* next;
+    uintptr_t value;
+    int group;
+} Handle;
+
+static Group* groups;
+static int n_groups, groups_room;
+static Handle *communicators[256], *windows[256];
+
+static Handle** handle_place(Handle** table, uintptr_t value) {
+    Handle** place = &table[(value ^ value >> 4 ^ value >> 12) & 255];
+    while (*place && (*place)->value != value) place = &(*place)->next;
+    return place;
+}
+
+static int* world_ranks(MPI_Group group, int size) {
+    int *ranks = checked(malloc((size + 1) * sizeof(int))), *own = checked(malloc((size + 1) * sizeof(int)));
+    for (int i = 0; i < size; i++) own[i] = i;
+    PMPI(Group_translate_ranks)(group, size, own, world_group, ranks);
+    free(own);
+    return ranks;
+}
+
+static uint64_t hashed(uint64_t hash, const int* ranks, int size) {
+    hash = (hash ^ (uint64_t)size) * UINT64_C(0x100000001b3);
+    for (int i = 0; i < size; i++) {
+        hash = (hash ^ (uint64_t)(uint32_t)ranks[i]) * UINT64_C(0x100000001b3);
+        hash ^= hash >> 32;
+    }
+    return hash;
+}
+
+static Group* new_group(MPI_Group of) {
+    if (n_groups == groups_room) {
+        groups_room = 2 * groups_room + 8;
+        groups = checked(realloc(groups, groups_room * sizeof *groups));
+    }
+    Group* group = memset(&groups[n_groups++], 0, sizeof *group);
+    group->n_neighbours = -1;
+    PMPI(Group_size)(of, &group->size);
+    PMPI(Group_rank)(of, &group->rank);
+    group->ranks = world_ranks(of, group->size);
+    group->identity = hashed(UINT64_C(0xcbf29ce484222325), group->ranks, group->size);
+    group->is_world = group->size == world_size;
+    for (int i = 0; i < group->size; i++) group->is_world &= group->ranks[i] == i;
+    return group;
+}
+
+static int keep_handle(Handle** place, uintptr_t value) {
+    Handle* handle = *place = checked(calloc(1, sizeof *handle));
+    handle->value = value;
+    return handle->group = n_groups - 1;
+}
+
+static Handle* last_used; /* communicator */
+
+static int group_of(MPI_Comm comm) {
+    if (last_used && last_used->value == (uintptr_t)comm) return last_used->group;
+    Handle** place = handle_place(communicators, (uintptr_t)comm);
+    if (*place) {
+        last_used = *place;
+        return last_used->group;
+    }
+    MPI_Group own;
+    PMPI(Comm_group)(comm, &own);
+    Group* group = new_group(own);
+    PMPI(Group_free)(&own);
+    PMPI(Comm_test_inter)(comm, &group->inter);
+    if (group->inter) {
+        PMPI(Comm_remote_group)(comm, &own);
+        PMPI(Comm_remote_size)(comm, &group->remote_size);
+        group->remote = world_ranks(own, group->remote_size);
+        group->identity = hashed(group->identity, group->remote, group->remote_size);
+        group->is_world = 0;
+        PMPI(Group_free)(&own);
+    }
+    return keep_handle(place, (uintptr_t)comm);
+}
+
+static Group* group_at(MPI_Comm comm) {
+    int index = group_of(comm); /* which may move all groups */
+    return &groups[index];
+}
+
+static int group_of_window(MPI_Win window) {
+    Handle** place = handle_place(windows, (uintptr_t)window);
+    if (*place) return (*place)->group;
+    MPI_Group own;
+    PMPI(Win_get_group)(window, &own);
+    new_group(own);
+    PMPI(Group_free)(&own);
+    return keep_handle(place, (uintptr_t)window);
+}
+
+static void forget(Handle** table, uintptr_t value) {
+    Handle **place = handle_place(table, value), *handle = *place;
+    if (!handle) return;
+    if (handle == last_used) last_used = NULL;
+    *place = handle->next;
+    free(handle);
+}
+
+/* Ask a communicator for its name, which programs may set at any time, as late as can be. */
+static void ask_name(MPI_Comm comm) {
+    Handle* handle = *handle_place(communicators, (uintptr_t)comm);
+    int length;
+    if (handle) PMPI(Comm_get_name)(comm, groups[handle->group].name, &length);
+}
+
+static void find_neighbours(Group* group, MPI_Comm comm) {
+    int kind, n = 0, n_in = 0, weighted;
+    PMPI(Topo_test)(comm, &kind);
+    if (kind == MPI_CART) {
+        PMPI(Cartdim_get)(comm, &n);
+        group->neighbours = checked(malloc((2 * n + 1) * sizeof(int)));
+        for (int d = 0; d < n; d++)
+            PMPI(Cart_shift)(comm, d, 1, &group->neighbours[2 * d], &group->neighbours[2 * d + 1]);
+        n *= 2;
+    } else if (kind == MPI_GRAPH) {
+        PMPI(Graph_neighbors_count)(comm, group->rank, &n);
+        group->neighbours = checked(malloc((n + 1) * sizeof(int)));
+        PMPI(Graph_neighbors)(comm, group->rank, n, group->neighbours);
+    } else if (kind == MPI_DIST_GRAPH) {
+        PMPI(Dist_graph_neighbors_count)(comm, &n_in, &n, &weighted);
+        group->neighbours = checked(malloc((n + 1) * sizeof(int)));
+        int* other = checked(malloc((2 * n_in + n + 1) * sizeof(int)));
+        PMPI(Dist_graph_neighbors)(comm, n_in, other, other + n_in, n, group->neighbours, other + 2 * n_in);
+        free(other);
+    }
+    group->n_neighbours = n;
+}
+
+/* --- what wrappers note */
+
+/* Sizes of the datatypes that were used last; a handle may be that of another type once one is freed. */
+static struct {
+    uintptr_t type;
+    uint64_t size;
+} sizes[64];
+
+static size_t size_place(MPI_Datatype type) { return ((uintptr_t)type ^ (uintptr_t)type >> 7) & 63; }
+
+static uint64_t bytes_of(MPI_Count count, MPI_Datatype type) {
+    MPI_Count size = 0;
+    size_t place = size_place(type);
+    if (count <= 0) return 0;
+    if (sizes[place].type != (uintptr_t)type) {
+        PMPI(Type_size_x)(type, &size);
+        sizes[place].type = (uintptr_t)type;
+        sizes[place].size = size > 0 ? (uint64_t)size : 0;
+    }
+    return (uint64_t)count * sizes[place].size;
+}
+
+static uint64_t bits_of(uint64_t bytes) { return bytes ? 64 - __builtin_clzll(bytes) : 0; }
+
+static void note_partner(int call, int group_index, int partner, uint64_t messages, uint64_t bytes) {
+    const Group* group = &groups[group_index];
+    if (partner < 0 || partner >= (group->inter ? group->remote_size : group->size))
+        return; /* MPI_PROC_NULL */
+    int rank = (group->inter ? group->remote : group->ranks)[partner];
+    if (rank < 0) {
+        outside_messages += messages;
+        outside_bytes += bytes;
+    } else {
+        uint64_t each = messages == 1 ? bytes : bytes / messages;
+        note(make_key(call, 0, group_index, rank, bits_of(each), 0), messages, bytes);
+    }
+}
+
+static void note_send(MPI_Comm comm, int partner, uint64_t bytes) {
+    if (partner != MPI_PROC_NULL) note_partner(CALL_send, group_of(comm), partner, 1, bytes);
+}
+
+static void note_window(int call, MPI_Win window, int partner, uint64_t bytes) {
+    if (partner != MPI_PROC_NULL) note_partner(call, group_of_window(window), partner, 1, bytes);
+}
+
+static int note_collective(int call, MPI_Comm comm, int root, uint64_t bytes, int item) {
+    note(make_key(call, 1, group_of(comm), root, bytes, item), 1, bytes);
+    return 1;
+}
+
+static int is_root(MPI_Comm comm, int root) {
+    const Group* group = group_at(comm);
+    return group->inter ? root == MPI_ROOT : root == group->rank;
+}
+
+/* Number of ranks that a collective sends to: the others, or those of the other side. */
+static int n_partners(MPI_Comm comm) {
+    const Group* group = group_at(comm);
+    return group->inter ? group->remote_size : group->size;
+}
+
+static void note_block(int call, MPI_Comm comm, int partner, uint64_t bytes) {
+    int index = group_of(comm);
+    if (bytes && (groups[index].inter || partner != groups[index].rank))
+        note_partner(call, index, partner, 1, bytes);
+}
+
+/* Note what a rank sends round a ring to the next one: all blocks but that of the next one. */
+static void note_ring(MPI_Comm comm, const void* counts, size_t width, MPI_Datatype type) {
+    int index = group_of(comm), n = n_partners(comm), next = (groups[index].rank + 1) % (n ? n : 1);
+    uint64_t sent = 0, blocks = 0;
+    if (groups[index].inter) return;
+    for (int i = 0; i < n; i++) {
+        MPI_Count count = width == sizeof(int) ? ((const int*)counts)[i] : ((const MPI_Count*)counts)[i];
+        if (i == next || !count) continue;
+        blocks++;
+        sent += bytes_of(count, type);
+    }
+    if (n > 1 && sent) note_partner(CALL_allgatherv, index, next, blocks, sent);
+}
+
+static int n_neighbours(MPI_Comm comm) {
+    Group* group = group_at(comm);
+    if (group->n_neighbours < 0) find_neighbours(group, comm);
+    return group->n_neighbours;
+}
+
+static void note_neighbour(int call, MPI_Comm comm, int neighbour, uint64_t bytes) {
+    int index = group_of(comm);
+    note_partner(call, index, groups[index].neighbours[neighbour], 1, bytes);
+}
+
+/* --- wrappers of calls that have counts */
+
+#define COUNT int
+#define DISPLACEMENT int
+#define F(name) name
+#include "interposer_calls.h"
+#undef COUNT
+#undef DISPLACEMENT
+#undef F
+#if MPI_VERSION >= 4
+#define LARGE_COUNTS
+#define COUNT MPI_Count
+#define DISPLACEMENT MPI_Aint
+#define F(name) name##_c
+#include "interposer_calls.h"
+#endif
+
+/* --- wrappers of calls without counts */
+
+int MPI_Barrier(MPI_Comm comm) {
+    COUNTED(note_collective(CALL_barrier, comm, 0, 0, 1))
+    return PMPI(Barrier)(comm);
+}
+
+int MPI_Ibarrier(MPI_Comm comm, MPI_Request* request) {
+    COUNTED(note_collective(CALL_barrier, comm, 0, 0, 1))
+    return PMPI(Ibarrier)(comm, request);
+}
+
+#ifdef HAVE_PERSISTENT
+int MPI_Barrier_init(MPI_Comm comm, MPI_Info info, MPI_Request* request) {
+    PLANNED(note_collective(CALL_barrier, comm, 0, 0, 1), PMPI(Barrier_init)(comm, info, request))
+}
+
+int MPI_Psend_init(const void* data, int partitions, MPI_Count count, MPI_Datatype type, int partner, int tag,
+                   MPI_Comm comm, MPI_Info info, MPI_Request* request) {
+    PLANNED(note_send(comm, partner, (uint64_t)partitions * bytes_of(count, type)),
+            PMPI(Psend_init)(data, partitions, count, type, partner, tag, comm, info, request))
+}
+#endif
+
+int MPI_Fetch_and_op(const void* data, void* result, MPI_Datatype type, int partner, MPI_Aint at, MPI_Op op,
+                     MPI_Win window) {
+    COUNTED(note_window(CALL_accumulate, window, partner, bytes_of(1, type));
+            note_window(CALL_get, window, partner, bytes_of(1, type)))
+    return PMPI(Fetch_and_op)(data, result, type, partner, at, op, window);
+}
+
+int MPI_Compare_and_swap(const void* data, const void* compared, void* result, MPI_Datatype type, int partner,
+                         MPI_Aint at, MPI_Win window) {
+    COUNTED(note_window(CALL_accumulate, window, partner, 2 * bytes_of(1, type));
+            note_window(CALL_get, window, partner, bytes_of(1, type)))
+    return PMPI(Compare_and_swap)(data, compared, result, type, partner, at, window);
+}
+
+int MPI_Start(MPI_Request* request) {
+    COUNTED(start_plan(*request))
+    return PMPI(Start)(request);
+}
+
+int MPI_Startall(int count, MPI_Request requests[]) {
+    COUNTED(for (int i = 0; i < count; i++) start_plan(requests[i]))
+    return PMPI(Startall)(count, requests);
+}
+
+int MPI_Request_free(MPI_Request* request) {
+    COUNTED(free_plan(*request))
+    return PMPI(Request_free)(request);
+}
+
+int MPI_Type_free(MPI_Datatype* type) {
+    COUNTED(sizes[size_place(*type)].type = 0)
+    return PMPI(Type_free)(type);
+}
+
+int MPI_Comm_free(MPI_Comm* comm) {
+    COUNTED(ask_name(*comm); forget(communicators, (uintptr_t)*comm))
+    return PMPI(Comm_free)(comm);
+}
+
+int MPI_Comm_disconnect(MPI_Comm* comm) {
+    COUNTED(ask_name(*comm); forget(communicators, (uintptr_t)*comm))
+    return PMPI(Comm_disconnect)(comm);
+}
+
+int MPI_Win_free(MPI_Win* window) {
+    COUNTED(forget(windows, (uintptr_t)*window))
+    return PMPI(Win_free)(window);
+}
+
+/* The level is the number of the phase; what may follow it is not read, as no one says what it is. */
+int MPI_Pcontrol(const int level, ...) {
+    COUNTED(phase = level)
+    return PMPI(Pcontrol)(level);
+}
+
+/* --- begin and end */
+
+static char library[MPI_MAX_LIBRARY_VERSION_STRING];
+
+static void refuse(const char* what) {
+    fprintf(stderr, "petacomm record: %s\n", what);
+    fflush(stderr);
+    _exit(2);
+}
+
+/* End a program of another MPI than the one that this was compiled for: its handles are something else. */
+static void check_library(void) {
+    Dl_info found;
+    int length, open_mpi = 0;
+    PMPI(Get_library_version)(library, &length);
+    library[strcspn(library, "\n")] = 0;
+#ifdef OPEN_MPI
+    open_mpi = 1;
+#endif
+    if (open_mpi != (strstr(library, "Open MPI") != NULL))
+        refuse("the program runs with another MPI than that of the compiler of the launcher: give --mpicc");
+    if (dladdr((void*)PMPI(Get_library_version), &found) && strstr(found.dli_fname, "libmpi_abi"))
+        refuse("the program is linked to libmpi_abi, whose calls cannot be counted: link it to libmpi");
+}
+
+static void begin(int provided) {
+    if (!getenv("PETACOMM_RECORD")) return;
+    check_library();
+    PMPI(Comm_rank)(WORLD, &world_rank);
+    PMPI(Comm_size)(WORLD, &world_size);
+    PMPI(Comm_group)(WORLD, &world_group);
+    threaded = provided == MPI_THREAD_MULTIPLE;
+    grow_counters();
+    const char* before =
+        getenv("PETACOMM_RECORD_PRELOAD"); /* programs that this one starts are not counted */
+    if (before && *before)
+        setenv("LD_PRELOAD", before, 1);
+    else
+        unsetenv("LD_PRELOAD");
+    on = 1;
+}
+
+int MPI_Init(int* argc, char*** argv) {
+    int code = PMPI(Init)(argc, argv);
+    if (code == MPI_SUCCESS) begin(MPI_THREAD_SINGLE);
+    return code;
+}
+
+int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
+    int code = PMPI(Init_thread)(argc, argv, required, provided);
+    if (code == MPI_SUCCESS) begin(*provided);
+    return code;
+}
+
+static void write_groups(FILE* file) {
+    for (int i = 0; i < n_groups; i++) {
+        const Group* group = &groups[i];
+        char name[MPI_MAX_OBJECT_NAME];
+        strcpy(name, group->name);
+        for (char* c = name; *c; c++)
+            if ((unsigned char)*c < ' ') *c = ' ';
+        fprintf(file, "group %d %016" PRIx64 " %d %d %d %s\n", i, group->identity, group->size, group->rank,
+                group->inter, name);
+        if (group->rank || group->is_world) continue;
+        fprintf(file, "ranks %d", i);
+        for (int j = 0; j < group->size; j++) fprintf(file, " %d", group->ranks[j]);
+        fprintf(file, "\n");
+    }
+}
+
+static void write_counters(FILE* file) {
+    for (size_t i = 0; i < n_slots; i++) {
+        const Counter* counter = &counters[i];
+        const Key* key = &counter->key;
+        if (!counter->messages) continue;
+        int at = (int32_t)(key->call >> 32), group = (int)(key->partner >> 32),
+            partner = (int32_t)key->partner;
+        const char* name = call_names[key->call & 255];
+        if (key->call >> 31 & 1)
+            fprintf(file, "collective %d %s %d %d %d %" PRIu64 " %" PRIu64 "\n", at, name, group, partner,
+                    (int)key->item, key->size, counter->messages);
+        else
+            fprintf(file, "messages %d %s %d %d %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", at, name, group,
+                    partner, key->size, counter->messages, counter->bytes);
+    }
+}
+
+/* Write the file of this rank: under another name first, so that it is whole or absent. */
+static void write_record(void) {
+    char path[4096], part[4096];
+    const char* folder = getenv("PETACOMM_RECORD");
+    int length = snprintf(path, sizeof path, "%s/rank-%08d.txt", folder, world_rank);
+    int fits = length < (int)sizeof path - 8;
+    snprintf(part, sizeof part, "%.4000s.part", path);
+    FILE* file = fits ? fopen(part, "w") : NULL;
+    if (file) {
+        fprintf(file, "petacomm-record 1 %d %d\nlibrary %s\n", world_rank, world_size, library);
+        write_groups(file);
+        write_counters(file);
+        fprintf(file, "outside %" PRIu64 " %" PRIu64 "\nend\n", outside_messages, outside_bytes);
+    }
+    int failed = !file || ferror(file);
+    failed |= file && fclose(file);
+    if (failed || rename(part, path))
+        fprintf(stderr, "petacomm record: %s cannot be written: %s\n", path, strerror(errno));
+}
+
+int MPI_Finalize(void) {
+    if (on) {
+        lock();
+        for (int i = 0; i < 256; i++)
+            for (Handle* handle = communicators[i]; handle; handle = handle->next)
+                ask_name((MPI_Comm)handle->value);
+        on = 0;
+        unlock();
+        PMPI(Group_free)(&world_group);
+        write_record();
+    }
+    return PMPI(Finalize)();
+}

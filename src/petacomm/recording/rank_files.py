@@ -1,0 +1,207 @@
+"""The files that ranks write when a recorded program ends, merged into a `Recording`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from petacomm.base.errors import DataError
+from petacomm.recording.recording import CALLS, COLLECTIVES, MESSAGES, RankGroup, Recording, summed
+
+_NUMBER_OF = {name: number for number, name in enumerate(CALLS)}
+_GET = _NUMBER_OF["get"]  # goes from the partner to the rank that counts it
+_SHOWN = 5  # ranks in a message
+
+
+class _GroupLine(NamedTuple):
+    identity: str
+    size: int
+    own: int  # rank in the group
+    inter: bool
+    name: str
+
+
+@dataclass
+class _RankFile:
+    """What the file of a rank has; groups have numbers of the rank's own."""
+
+    rank: int
+    n_ranks: int
+    library: str = ""
+    groups: dict[int, _GroupLine] = field(default_factory=dict)
+    ranks: dict[int, list[int]] = field(default_factory=dict)
+    direct: list[tuple[int, ...]] = field(default_factory=list)
+    collectives: list[tuple[int, ...]] = field(default_factory=list)
+    outside: tuple[int, ...] = (0, 0)
+
+    def add_line(self, line: str) -> None:
+        """Add a line; raise a ValueError or KeyError if it is none."""
+        kind, _, rest = line.partition(" ")
+        if kind == "library":
+            self.library = " ".join(rest.split())
+        elif kind == "group":
+            number, identity, n, own, inter, name = (rest + " ").split(" ", 5)
+            self.groups[int(number)] = _GroupLine(identity, int(n), int(own), inter == "1", name.strip())
+        elif kind == "ranks":
+            of, *ranks = map(int, rest.split())
+            self.ranks[of] = ranks
+        elif kind == "messages":
+            phase, call, *numbers = rest.split()
+            group, partner, size_class, messages, n_bytes = map(int, numbers)
+            ends = (partner, self.rank) if _NUMBER_OF[call] == _GET else (self.rank, partner)
+            row = int(phase), _NUMBER_OF[call], group, *ends, size_class, messages, n_bytes
+            self.direct.append(row)
+        elif kind == "collective":
+            phase, call, *numbers = rest.split()
+            group, root, item, size, calls = map(int, numbers)
+            self.collectives.append((int(phase), _NUMBER_OF[call], group, root, item, size, calls))
+        elif kind == "outside":
+            self.outside = tuple(map(int, rest.split()))
+        else:
+            raise ValueError(kind)
+
+
+def _read_rank_file(path: Path) -> _RankFile:
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror}", where=str(path), mend="record again") from None
+    if lines[-2:] != ["end", ""]:
+        raise DataError("ends too early", where=str(path), mend="is the disk full? record again")
+    number = 1
+    try:
+        name, version, rank, n_ranks = lines[0].split()
+        if (name, version) != ("petacomm-record", "1") or not 0 <= int(rank) < int(n_ranks):
+            raise ValueError
+        file = _RankFile(int(rank), int(n_ranks))
+        for line in lines[1:-2]:
+            number += 1
+            file.add_line(line)
+        used = {row[2] for row in (*file.direct, *file.collectives)} | set(file.ranks)
+        if not used <= set(file.groups) or len(file.outside) != 2:
+            raise ValueError
+    except (ValueError, KeyError):
+        raise DataError("no record of a rank", where=f"{path}:{number}", mend="record again") from None
+    return file
+
+
+def read_rank_files(folder: Path, program: str) -> tuple[Recording, list[str]]:
+    """Return the recording of a folder of rank files, and warnings.
+
+    Parameters
+    ----------
+    folder : Path
+    program : str
+        What was started, for messages.
+
+    Raises
+    ------
+    DataError
+        If files are missing or damaged.
+    """
+    merged = _Merged()
+    seen, n_ranks = [], 0
+    for path in sorted(folder.glob("rank-*.txt")):
+        file = _read_rank_file(path)
+        if n_ranks not in (0, file.n_ranks):
+            raise DataError(
+                f"ranks of several jobs: of {n_ranks}, and of {file.n_ranks}",
+                where=program,
+                mend="record one mpiexec at a time",
+            )
+        n_ranks = file.n_ranks
+        seen.append(file.rank)
+        merged.add(file)
+    _require_all(seen, n_ranks, folder, program)
+    return merged.recording(n_ranks)
+
+
+def _require_all(seen: list[int], n_ranks: int, folder: Path, program: str) -> None:
+    if not seen:
+        raise DataError(
+            "no rank has written what it sent",
+            where=program,
+            mend="it must call MPI_Init and MPI_Finalize, be linked to MPI dynamically, and see the folder "
+            f"{folder}",
+        )
+    missing = np.setdiff1d(np.arange(n_ranks), seen)
+    if len(missing):
+        shown = ", ".join(map(str, missing[:_SHOWN])) + (", ..." if len(missing) > _SHOWN else "")
+        raise DataError(
+            f"{len(missing)} of {n_ranks} ranks have not written what they sent: {shown}",
+            where=program,
+            mend=f"they died before MPI_Finalize, or do not see the folder {folder}",
+        )
+
+
+class _Merged:
+    """The files so far, with common numbers of groups."""
+
+    def __init__(self) -> None:
+        self.library = ""
+        self.number_of: dict[str, int] = {}
+        self.names: list[str] = []
+        self.inter: list[bool] = []
+        self.ranks: list[list[int] | None] = []
+        self.direct: list[tuple[int, ...]] = []
+        self.collectives: list[tuple[int, ...]] = []
+        self.different: list[Counter[int]] = []  # by group, hashes of the calls of each rank
+        self.outside = [0, 0]
+
+    def add(self, file: _RankFile) -> None:
+        """Add the file of a rank."""
+        self.library = self.library or file.library
+        for i, number in enumerate(file.outside):
+            self.outside[i] += number
+        common = {index: self._number(index, file) for index in file.groups}
+        self.direct += [(*row[:2], common[row[2]], *row[3:]) for row in file.direct]
+        calls: dict[int, Counter[tuple[int, ...]]] = {number: Counter() for number in common.values()}
+        for phase, call, index, root, item, size, n_calls in file.collectives:
+            calls[common[index]][phase, call, common[index], root, item, size] += n_calls
+        own = {common[index]: group.own for index, group in file.groups.items()}
+        for number, counts in calls.items():
+            rows = [(*key, n_calls) for key, n_calls in counts.items()]
+            self.different[number][hash(frozenset(rows))] += 1
+            if own[number] == 0:
+                self.collectives += rows
+
+    def _number(self, index: int, file: _RankFile) -> int:
+        """Return the common number of a group of a file."""
+        group = file.groups[index]
+        number = self.number_of.setdefault(group.identity, len(self.names))
+        if number == len(self.names):
+            self.names.append("")
+            self.inter.append(group.inter)
+            self.ranks.append(None)
+            self.different.append(Counter())
+        self.names[number] = self.names[number] or group.name
+        if index in file.ranks:
+            self.ranks[number] = file.ranks[index]
+        elif group.own == 0:  # the group of all ranks, in their order, has no list
+            self.ranks[number] = list(range(file.n_ranks))
+        return number
+
+    def recording(self, n_ranks: int) -> tuple[Recording, list[str]]:
+        """Return the recording, and warnings."""
+        groups = [
+            RankGroup(name, np.array(ranks or [], np.int32), inter)
+            for name, ranks, inter in zip(self.names, self.ranks, self.inter, strict=True)
+        ]
+        warnings = [
+            f"ranks of '{group.name or f'a group of {len(group.ranks)}'}' count different calls of "
+            "collectives: those of its first rank are taken (do all call MPI_Pcontrol at the same places?)"
+            for group, hashes in zip(groups, self.different, strict=True)
+            if len(hashes) > 1 and not group.inter
+        ]
+        if any(group.inter for group in groups):
+            warnings.append("collectives of intercommunicators are counted, but no messages are made of them")
+        if self.outside[0]:
+            warnings.append(f"{self.outside[0]:,} messages went to processes outside of MPI_COMM_WORLD")
+        direct = summed(np.array(self.direct, MESSAGES))
+        collectives = np.sort(np.array(self.collectives, COLLECTIVES))
+        outside = self.outside[0], self.outside[1]
+        return Recording(n_ranks, self.library, groups, direct, collectives, outside), warnings
