@@ -39,4 +39,13 @@ class Thrown {
     std::exception_ptr first_;
 };
 
+// Call work(part) for each of n parts, a thread each.
+template <class Work>
+void in_parts(int n, const Work& work) {
+    Thrown thrown;
+#pragma omp parallel for schedule(static) num_threads(n)
+    for (int part = 0; part < n; ++part) thrown.keep([&] { work(part); });
+    thrown.rethrow();
+}
+
 }  // namespace petacomm

@@ -225,15 +225,11 @@ void combine_lists(const T* received, const RowLists& lists, const std::int64_t*
         Combiner<T, decltype(width), decltype(reduce)>(received, own_list, own, width, reduce, values)
             .run(turns, begin, end);
     };
-    Thrown thrown;
     with_operation<T>(operation, [&](auto reduce) {
         with_constant(k, [&](auto width) {
-#pragma omp parallel for schedule(static) num_threads(n_threads)
-            for (int part = 0; part < n_threads; ++part)
-                thrown.keep([&] { combine_part(part, width, reduce); });
+            in_parts(n_threads, [&](int part) { combine_part(part, width, reduce); });
         });
     });
-    thrown.rethrow();
 }
 
 #define PETAMAP_INSTANTIATE(T)                                                                               \
