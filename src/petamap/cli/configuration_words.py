@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from typing import Any
+
+from petamap.examples import TO_RUN, example_names
 
 WORDS = "configuration, then settings as KEY=VALUE"
 EXAMPLE = "an example of the package (petamap examples)"
 
 
 def add_configuration_arguments(
-    parser: argparse.ArgumentParser, words: str = WORDS, example: str = EXAMPLE
+    parser: argparse.ArgumentParser,
+    words: str = WORDS,
+    example: str = EXAMPLE,
+    files: tuple[str, ...] = TO_RUN,
 ) -> None:
-    """Add the words and the option that name a configuration, with these texts of help."""
+    """Add the words and the option that name a configuration, with these texts of help.
+
+    Examples are those that have one of `files`.
+    """
     named = parser.add_argument("words", metavar="CONFIG", nargs="*", help=words)
     named.completer = complete_word  # type: ignore[attr-defined]
     chosen = parser.add_argument("--example", metavar="NAME", help=example)
-    chosen.completer = complete_example  # type: ignore[attr-defined]
+    chosen.completer = partial(complete_example, files=files)  # type: ignore[attr-defined]
 
 
 def complete_word(prefix: str, **_: Any) -> list[str]:
@@ -31,8 +40,6 @@ def complete_word(prefix: str, **_: Any) -> list[str]:
     return [key for key in keys if key.startswith(prefix)] + files
 
 
-def complete_example(prefix: str, **_: Any) -> list[str]:
-    """Return the names of examples that a word may become."""
-    from petamap.examples import example_names
-
-    return [name for name in example_names() if name.startswith(prefix)]
+def complete_example(prefix: str, files: tuple[str, ...] = TO_RUN, **_: Any) -> list[str]:
+    """Return the names of examples, those with one of `files`, that a word may become."""
+    return [name for name in example_names(files) if name.startswith(prefix)]

@@ -17,5 +17,8 @@ def _examples(arguments: argparse.Namespace) -> int:
 
     for name in example_names():
         print(f"{name:<14} {example_title(name)}\n{'':<14} {find_example(name)}")
-    print("\nrun one: petamap run --example NAME --out DIR")
+    print("\nrun one: petamap run --example NAME --out DIR\n")
+    for name in example_names(("plan.toml",)):
+        print(f"{name:<14} {example_title(name)}")
+    print("\nplan one, too large to be run: petamap plan --example NAME --ranks N --machine NAME")
     return 0

@@ -9,6 +9,7 @@ from typing import Any
 from petacomm.base.errors import ConfigError
 from petamap.cli.configuration_words import add_configuration_arguments
 from petamap.cli.run import configuration_path, split_words
+from petamap.examples import TO_PLAN
 
 _EPILOG = """\
 examples:
@@ -32,7 +33,7 @@ def add_commands(commands: Any) -> None:
         usage="petamap plan CONFIG|--example NAME --ranks N --machine NAME [options] [KEY=VALUE ...]\n"
         "       petamap plan paper [CONFIG] [--out FILE] [--timings FILE] [--ranks N] [KEY=VALUE ...]",
     )
-    add_configuration_arguments(parser, example="an example of the package, or planck-year")
+    add_configuration_arguments(parser, files=TO_PLAN)
     parser.add_argument("--ranks", metavar="N", type=int, help="cores of the run, one or several a rank")
     parser.add_argument("--machine", metavar="NAME", help="a machine of the package, or a machine file")
     parser.add_argument(
@@ -62,7 +63,7 @@ def _plan(arguments: argparse.Namespace) -> int:
     from petamap.data.config import load_config
 
     file, settings = split_words(arguments.words)
-    config = load_config(configuration_path(file, arguments.example, ("plan.toml", "run.toml")), settings)
+    config = load_config(configuration_path(file, arguments.example, TO_PLAN), settings)
     from petacomm.cli.progress import progress_listener
     from petamap.planning.plan import plan
     from petamap.planning.plan_table import plan_json, plan_table

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from petacomm.base.errors import ConfigError
 from petamap.cli.run import configuration_path, split_words
+from petamap.examples import TO_PLAN
 
 if TYPE_CHECKING:
     from petamap.data.config import RunConfig
@@ -73,4 +74,4 @@ def _configuration(arguments: argparse.Namespace) -> RunConfig:
 
     file, settings = split_words(arguments.words[1:])
     example = arguments.example or (None if file else _EXAMPLE)
-    return load_config(configuration_path(file, example, ("plan.toml", "run.toml")), settings)
+    return load_config(configuration_path(file, example, TO_PLAN), settings)

@@ -14,6 +14,7 @@ from petacomm.base.console import inform
 from petacomm.base.errors import ConfigError, ConvergenceError, ResourceError
 from petacomm.cli.parser import add_output_arguments
 from petamap.cli.configuration_words import add_configuration_arguments
+from petamap.examples import TO_RUN, find_example
 
 if TYPE_CHECKING:
     from petacomm.base.stop_request import StopRequest
@@ -94,9 +95,7 @@ def split_words(words: list[str]) -> tuple[Path | None, list[str]]:
     return (Path(files[0]) if files else None), settings
 
 
-def configuration_path(
-    file: Path | None, example: str | None, files: tuple[str, ...] = ("run.toml",)
-) -> Path:
+def configuration_path(file: Path | None, example: str | None, files: tuple[str, ...] = TO_RUN) -> Path:
     """Return the path of the configuration, or of that of an example: the first of `files` that exists.
 
     Raises
@@ -104,8 +103,6 @@ def configuration_path(
     ConfigError
         If neither or both are given, or the example is unknown.
     """
-    from petamap.examples import find_example
-
     if example is not None:
         if file is not None:
             raise ConfigError(f"both '{file}' and --example given", mend="give one of them")

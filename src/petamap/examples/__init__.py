@@ -15,15 +15,17 @@ from petacomm.base.errors import ConfigError, did_you_mean
 from petacomm.base.toml import parse_toml
 
 _FOLDER = Path(__file__).parent
+# Files of configurations to run and, preferred, to plan with.
+TO_RUN, TO_PLAN = ("run.toml",), ("plan.toml", "run.toml")
 
 
-def example_names(files: tuple[str, ...] = ("run.toml",)) -> list[str]:
+def example_names(files: tuple[str, ...] = TO_RUN) -> list[str]:
     """Return the sorted names of the examples that have one of `files`."""
     paths = [path for file in files for path in _FOLDER.glob(f"*/{file}")]
     return sorted(path.parent.name.replace("_", "-") for path in paths)
 
 
-def find_example(name: str, files: tuple[str, ...] = ("run.toml",)) -> Path:
+def find_example(name: str, files: tuple[str, ...] = TO_RUN) -> Path:
     """Return the path of the configuration of an example: the first of `files` that exists.
 
     Raises
@@ -40,6 +42,6 @@ def find_example(name: str, files: tuple[str, ...] = ("run.toml",)) -> Path:
 
 def example_title(name: str) -> str:
     """Return the title in the run configuration of an example, or ''."""
-    path = find_example(name)
+    path = find_example(name, TO_PLAN)
     table, _ = parse_toml(path.read_text(encoding="utf-8"), str(path))
     return str(table.get("run", {}).get("title", ""))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,20 +60,21 @@ def _noise_groups(observations: Sequence[Observation]) -> list[int]:
 
     Noise of many detectors takes long to be compared, and is mostly one object.
     """
-    known: dict[Hashable, int] = {}
-    of_objects: dict[Hashable, int] = {}
+    known: dict[tuple[object, ...], int] = {}
+    # with the objects, since the next one may be made where one that is gone was
+    of_objects: dict[tuple[int, int, float], tuple[object, int]] = {}
     groups = []
     for one in observations:
-        key = id(one.noise), one.n_det, one.sample_rate
+        noise, rest = one.noise, (one.n_det, one.sample_rate)
+        key = id(noise), *rest
         if key not in of_objects:
-            of_objects[key] = known.setdefault((_noise_of(one), *key[1:]), len(known))
-        groups.append(of_objects[key])
+            of_objects[key] = noise, known.setdefault((_comparable(noise), *rest), len(known))
+        groups.append(of_objects[key][1])
     return groups
 
 
-def _noise_of(observation: Observation) -> Hashable:
-    """Return what is equal for observations whose detectors have the same noise."""
-    noise = observation.noise
+def _comparable(noise: object) -> object:
+    """Return what is equal for detectors with the same noise."""
     try:
         hash(noise)
     except TypeError:  # it holds arrays

@@ -1,5 +1,6 @@
 """Memory of planned runs: that of templates, common modes, splits and filters, as the run itself has it."""
 
+import dataclasses
 from functools import cache
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from petamap.mapmaking.splits import Splits
 from petamap.mapmaking.template_memory import StreamFunctions, template_model_bytes
 from petamap.planning.memory_forecast import SampledFunctions
 from petamap.planning.plan import plan
+from petamap.planning.rank_samples import HeldSamples
 from petamap.planning.scanned_run import ScannedRun
 
 BASE = """
@@ -131,8 +133,10 @@ def test_smooth_functions_take_little_and_those_of_intervals_are_kept_once():
     first = sampled.of(0)
     assert first.own_bytes == 0 and first.interval_bytes >= 4 * n_samp and first.n_amplitudes == 150
     same = [0, 1, 2, 3] if run.layout.streams[1].observation == 0 else [0, 2, 4, 6]
-    assert sampled.kept(same) == first.interval_bytes
-    assert SampledFunctions(ScannedRun.open(configured())).kept([0, 1]) == 0
+    held = HeldSamples(0, 0, np.array(same))
+    assert sampled.held(held) == (4 * 150, first.interval_bytes)
+    assert sampled.held(dataclasses.replace(held, weight=2.5)) == (10 * 150, first.interval_bytes)
+    assert SampledFunctions(ScannedRun.open(configured())).held(held) == (0, 0)
 
 
 def test_bytes_of_dense_and_of_banded_matrices():

@@ -96,7 +96,8 @@ def test_the_table_and_json_agree(both):
             assert f"{row['ranks']} x {row['threads']}" in text
             assert f"{row['largest_pixels']:,.0f}" in text
         assert ("sampled" in text) == (planned.fraction < 1)
-        assert planned.best.best in text.splitlines()[-1]
+        (best,) = [line for line in text.splitlines() if line.startswith("best: ")]
+        assert f" {planned.best.best}: " in best
 
 
 def test_ranks_that_share_pixels_need_more_memory_for_kept_pointing(both):
