@@ -147,6 +147,7 @@ def plan(
     progress: Progress | None = None,
     distributions: Sequence[Distribution] | None = None,
     threads: Sequence[int] | None = None,
+    n_rhs: int = 1,
 ) -> RunPlan:
     """Return predictions of a run on a machine, without running it.
 
@@ -169,6 +170,8 @@ def plan(
         Distributions of the data that are compared; by default all `possible_distributions`.
     threads : sequence of int, optional
         Cores of a rank that are compared; by default one, those of a socket and those of a node.
+    n_rhs : int
+        Data sets that are mapped at once, as realizations of a Monte Carlo are.
 
     Returns
     -------
@@ -213,7 +216,7 @@ def plan(
         raise ConfigError(f"a sample of {sample:g} of the sky", mend="give a part of it, 1 for all")
     n_threads, progress = n_threads or available_threads(), progress or SilentProgress()
     choices = threads or sorted({1, machine.cores_per_socket, machine.cores})
-    planner = _Planner(config, cores, machine, sample, seed, n_threads, choices, progress)
+    planner = _Planner(config, cores, machine, sample, seed, n_threads, choices, progress, n_rhs)
     return planner.plan(distributions)
 
 
@@ -229,12 +232,13 @@ class _Planner:
     n_threads: int
     threads: Sequence[int]
     progress: Progress
+    n_rhs: int
 
     def __post_init__(self) -> None:
         self.run = ScannedRun.open(self.config)
         self.stokes = Stokes(self.config.map.stokes)
         self.preconditioner = forecast_preconditioner(self.config, self.run.observations, self.run.bands)
-        self.memory = MemoryForecast(self.config, self.run, self.preconditioner)
+        self.memory = MemoryForecast(self.config, self.run, self.preconditioner, self.n_rhs)
         if self.run.layout.n_blocks < self.cores:
             raise ConfigError(
                 f"{self.run.layout.n_blocks} blocks of data for {self.cores} ranks",
