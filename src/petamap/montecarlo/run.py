@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from petacomm.base.errors import ConfigError, Interruption
-from petacomm.base.files import check_writable
+from petacomm.base.files import check_writable, require_possible
 from petacomm.base.progress import Progress, SilentProgress
 from petacomm.base.stop_request import StopRequest
 from petacomm.base.threads import map_threads
@@ -130,6 +130,7 @@ def run_montecarlo(
             "realizations are of one map of all data", where=f"band {config.bands[0].name}",
             mend="leave [[band]] and [[component]] away, and choose detectors of one band in the sources",
         )  # fmt: skip
+    require_possible(out)
     job = _MonteCarlo(config, Path(out), comm or world(), progress or SilentProgress(), stop or StopRequest())
     return job.run(command)
 

@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 
+from petacomm.base.arguments import real_array
 from petacomm.base.errors import ConfigError
 from petacomm.base.typing import FloatArray
 from petamap.sky.harmonics import analyse, in_ring_order, multipoles, synthesise
@@ -111,6 +112,7 @@ def apodize(
     True
     """
     check_weights(mask, pixelization, "the mask")
+    mask = real_array(mask, "the mask")
     if not 0 <= width <= math.pi:
         raise ConfigError(f"the width of apodization {width} is not between 0 and pi radians")
     if kind not in APODIZATIONS:
