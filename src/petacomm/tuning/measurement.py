@@ -1,4 +1,4 @@
-"""The program whose ranks time collectives: ``python -m petacomm.tuning.measurement REQUEST RESULT``.
+"""The program whose ranks time collectives: `run_measurement`.
 
 The algorithms of a cell (a collective and a size) take turns in rounds within one job, and their order is
 rotated: what else the machine does falls on all alike. The time of a call is that of its slowest rank.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -235,9 +234,10 @@ def measure_request(request_path: str, result_path: str, before: Mapping[str, st
         write_text(result_path, json.dumps(result))
 
 
-if __name__ == "__main__":
+def run_measurement(request_path: str, result_path: str) -> None:
+    """Start MPI and measure, with one message of an error on any rank. Collective."""
     from petacomm.mpi import collective_errors, world
 
     launched_with = dict(os.environ)
     with collective_errors(world()):
-        measure_request(sys.argv[1], sys.argv[2], launched_with)
+        measure_request(request_path, result_path, launched_with)

@@ -33,6 +33,8 @@ _POWER_OF_TWO = {("allgather", "recursive_doubling"), ("bcast", "scatter_recursi
 # Conditions of algorithms that the library's own table has before them, too.
 _BUILT_IN_OPERATION = {("allreduce", "reduce_scatter_allgather"), ("reduce", "reduce_scatter_gather")}
 _COMBINING = ("allreduce", "reduce", "reduce_scatter_block")
+# Those whose rules go by the bytes of all blocks together.
+_BY_ALL_BLOCKS = ("allgather", "reduce_scatter_block")
 RULES_FILE = "mpich-selection.json"
 RULES_VARIABLE = "MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE"
 
@@ -103,7 +105,7 @@ def selection_table(
         by_kind = table[f"collective={collective}"]
         own = by_kind["comm_type=intra"]
         mine = {size: name for (one, size), name in chosen.items() if one == collective}
-        rules = _rules_of_sizes(collective, own, sizes, mine)
+        rules = _rules_of_sizes(collective, own, sizes, mine, n_ranks)
         if collective in _COMBINING:
             rules = {"is_commutative=yes": rules, "is_commutative=no": own}
         by_kind["comm_type=intra"] = {  # the first condition that is met counts
@@ -115,15 +117,16 @@ def selection_table(
 
 
 def _rules_of_sizes(
-    collective: str, own: dict[str, Any], sizes: Sequence[int], mine: Mapping[int, str]
+    collective: str, own: dict[str, Any], sizes: Sequence[int], mine: Mapping[int, str], n_ranks: int
 ) -> dict[str, Any]:
     if collective == "barrier":
         return _leaf(collective, mine[0], own)
+    kind, blocks = ("total", n_ranks) if collective in _BY_ALL_BLOCKS else ("avg", 1)
     rules = {
-        f"avg_msg_size<={end}": _leaf(collective, mine[size], own) if size in mine else own
+        f"{kind}_msg_size<{(end + 1) * blocks}": _leaf(collective, mine[size], own) if size in mine else own
         for size, (_, end) in size_bands([size for size in sizes if size]).items()
     }
-    return rules | {"avg_msg_size=any": own}
+    return rules | {f"{kind}_msg_size=any": own}
 
 
 def _leaf(collective: str, name: str, own: dict[str, Any]) -> dict[str, Any]:

@@ -26,6 +26,9 @@ SIZES = (8, 64, 512, 4096, 32768, 262144, 1048576)
 Cell = tuple[str, int]
 _LOSS = 0.99  # a rule whose jobs are slower than those without is taken back
 _PAIRS = 3  # jobs with and without rules, of a check
+_PROGRAM = (
+    "import sys; from petacomm.tuning.measurement import run_measurement; run_measurement(*sys.argv[1:])"
+)
 _ENDING = 20  # seconds that a launcher has to end
 
 
@@ -239,7 +242,7 @@ def _measured(
     request, written = scratch / "request.json", scratch / "result.json"
     written.unlink(missing_ok=True)
     write_text(request, json.dumps({"cells": list(cells), "forced": forced, "seconds": seconds}))
-    program = [sys.executable, "-m", "petacomm.tuning.measurement", str(request), str(written)]
+    program = [sys.executable, "-c", _PROGRAM, str(request), str(written)]
     code, said = _ended([*launcher, *program], os.environ | variables)
     if code or not written.exists():
         first = printable(said.strip().splitlines()[0]) if said.strip() else "without a word"

@@ -95,8 +95,8 @@ def test_the_selection_file_keeps_all_else():
     rules = intra["comm_size<=8"]
     assert rules["is_commutative=no"] == OWN
     bands = rules["is_commutative=yes"]
-    assert bands["avg_msg_size<=724"] == {"algorithm=MPIR_Allreduce_intra_ring": {}}  # sqrt(8 * 65536)
-    assert bands[f"avg_msg_size<={LAST}"] == bands["avg_msg_size=any"] == OWN
+    assert bands["avg_msg_size<725"] == {"algorithm=MPIR_Allreduce_intra_ring": {}}  # sqrt(8 * 65536)
+    assert bands[f"avg_msg_size<{LAST + 1}"] == bands["avg_msg_size=any"] == OWN
     barrier = table["collective=barrier"]["comm_type=intra"]
     assert barrier["comm_size<=8"] == {"algorithm=MPIR_Barrier_intra_k_dissemination": {"k=4": {}}}
     assert BASE["collective=allreduce"]["comm_type=intra"] == OWN  # not changed
@@ -105,7 +105,7 @@ def test_the_selection_file_keeps_all_else():
 def test_algorithms_of_built_in_operations_are_for_these_alone():
     table = selection_table(BASE, 8, SIZES, {("allreduce", 65536): "reduce_scatter_allgather"})
     rules = table["collective=allreduce"]["comm_type=intra"]["comm_size<=8"]["is_commutative=yes"]
-    leaf = rules[f"avg_msg_size<={LAST}"]
+    leaf = rules[f"avg_msg_size<{LAST + 1}"]
     assert leaf["is_op_built_in=no"] == OWN and leaf["is_op_built_in=yes"]["count<pow2"] == OWN
 
 
