@@ -128,7 +128,9 @@ class CellTimer:
         for comm in self._comms.values():
             comm.Free()
 
-    def times(self, buffers: CollectiveBuffers, seconds: float) -> tuple[dict[str, list[float]], list[str]]:
+    def times(
+        self, buffers: CollectiveBuffers, seconds: float, fewest: int = _FEWEST
+    ) -> tuple[dict[str, list[float]], list[str]]:
         """Return the seconds of a call in each round by algorithm, and algorithms whose results are wrong."""
         wrong = [name for name in self._settings if not self._is_right(name, buffers)]
         names = [name for name in self._settings if name not in wrong]
@@ -139,7 +141,7 @@ class CellTimer:
                 taken[name].append(self._round(name, buffers))
             if turn + 1 == _TRIAL:
                 names = self._worth_timing(names, taken)
-            if turn + 1 >= _FEWEST and self._agreed(time.perf_counter() - begin > seconds):
+            if turn + 1 >= fewest and self._agreed(time.perf_counter() - begin > seconds):
                 break
         self._tools.write(self._settings[DEFAULT])
         return {name: self._of_slowest(rounds) for name, rounds in taken.items()}, wrong
@@ -206,7 +208,7 @@ def measured_cells(mpi: Any, request: Mapping[str, Any]) -> tuple[list[dict[str,
         timer = CellTimer(mpi, tools, settings)
         for size in (size for name, size in request["cells"] if name == collective):
             buffers = CollectiveBuffers(collective, size, mpi, rank, n_ranks)
-            times, wrong = timer.times(buffers, request["seconds"])
+            times, wrong = timer.times(buffers, request["seconds"], request.get("rounds", _FEWEST))
             cells.append({"collective": collective, "size": size, "times": times, "wrong": wrong})
         timer.free()
     return cells, kind

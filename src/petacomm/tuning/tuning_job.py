@@ -26,9 +26,7 @@ SIZES = (8, 64, 512, 4096, 32768, 262144, 1048576)
 Cell = tuple[str, int]
 _LOSS = 0.99  # a rule whose jobs are slower than those without is taken back
 _PAIRS = 3  # jobs with and without rules, of a check
-_PROGRAM = (
-    "import sys; from petacomm.tuning.measurement import run_measurement; run_measurement(*sys.argv[1:])"
-)
+_PROGRAM = "import sys; from petacomm.tuning.measurement import run_measurement as run; run(*sys.argv[1:])"
 _ENDING = 20  # seconds that a launcher has to end
 
 

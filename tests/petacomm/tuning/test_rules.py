@@ -9,13 +9,16 @@ from commands import run_command
 from mpi import MPIEXEC
 
 from petacomm.base.errors import ResourceError
-from petacomm.tuning.measurement import library_kind
+from petacomm.tuning import AlgorithmChoice, Tuning
+from petacomm.tuning.measurement import COLLECTIVES, library_kind
 from petacomm.tuning.mpich_rules import RULES_VARIABLE, builtin_table, selection_table
 from petacomm.tuning.openmpi_rules import RULES_VARIABLE as RULES_NAME
 from petacomm.tuning.openmpi_rules import RULES_VARIABLES, dynamic_rules
+from petacomm.tuning.tuning_job import write_rules
 
 SIZES = [8, 65536]
 LAST = 65536**2 // 724  # bytes of the last band: 724 is the geometric mean of the sizes
+CELLS = [(name, 0 if name == "barrier" else 512) for name in COLLECTIVES]
 OWN = {"algorithm=MPIR_Allreduce_intra_recursive_doubling": {}}
 BASE = {
     "collective=allreduce": {"comm_type=intra": OWN, "comm_type=inter": {}},
@@ -82,6 +85,34 @@ def test_open_mpi_follows_its_rules(tmp_path):
     assert before[1] != [2048] * 3 and sums_made(variables)[2] == [before[0], [2048] * 3]
     path.write_text(dynamic_rules(5, SIZES, {("allreduce", 65536): "4 ring"}))
     assert sums_made(variables)[2] == before
+
+
+def test_rules_of_all_collectives_are_accepted_and_results_are_right(tmp_path):
+    """A job under rules for each collective that the library has; the program compares results itself."""
+    first = run_cells(tmp_path, True, {})
+    chosen = {}
+    for cell in first["cells"]:
+        names = [name for name in cell["times"] if name != "default"]
+        if names:
+            chosen[cell["collective"], cell["size"]] = names[-1]
+    assert len(chosen) == len(CELLS) and not any(cell["wrong"] for cell in first["cells"])
+    head = {name: first[name] for name in ("ranks", "library", "kind", "library_path", "settings")}
+    choices = {cell: AlgorithmChoice(name) for cell, name in chosen.items()}
+    variables = write_rules(Tuning(**head, times=choices, choices=choices), tmp_path)
+    again = run_cells(tmp_path, False, variables)
+    assert not any(cell["wrong"] for cell in again["cells"])
+
+
+def run_cells(folder, forced, variables):
+    """Return what 4 ranks measure of all collectives."""
+    if not MPIEXEC.exists():
+        pytest.skip("no mpiexec beside this Python: pip install mpich")
+    request = {"cells": CELLS, "forced": forced, "seconds": 0.0, "rounds": 1}
+    (folder / "request.json").write_text(json.dumps(request))
+    program = "import sys; from petacomm.tuning.measurement import run_measurement as run; run(*sys.argv[1:])"
+    job = [MPIEXEC, "-n", 4, sys.executable, "-c", program, folder / "request.json", folder / "result.json"]
+    run_command(job, check=True, env=os.environ | variables)
+    return json.loads((folder / "result.json").read_text())
 
 
 def test_the_selection_file_keeps_all_else():
