@@ -7,7 +7,7 @@ them.
 Must not import: `petacomm.sharing` and the rooms above it.
 """
 
-from petacomm.tuning.choice import AlgorithmChoice, choose_algorithm
+from petacomm.tuning.choice import AlgorithmChoice, select_algorithm
 from petacomm.tuning.tuning_job import Tuning, tune_collectives
 
-__all__ = ["AlgorithmChoice", "Tuning", "choose_algorithm", "tune_collectives"]
+__all__ = ["AlgorithmChoice", "Tuning", "select_algorithm", "tune_collectives"]

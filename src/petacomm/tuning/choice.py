@@ -59,7 +59,7 @@ def median_bounds(values: Sequence[float], error: float) -> tuple[float, float]:
     return (ordered[k - 1], ordered[n - k]) if k else (0.0, math.inf)
 
 
-def choose_algorithm(times: Mapping[str, Sequence[float]]) -> AlgorithmChoice:
+def select_algorithm(times: Mapping[str, Sequence[float]]) -> AlgorithmChoice:
     """Return the algorithm of a cell whose gain has the largest lower bound, or the default.
 
     Parameters

@@ -19,7 +19,7 @@ from petacomm.base.errors import ConfigError, DataError, ResourceError, printabl
 from petacomm.base.files import write_errors, write_text
 from petacomm.base.progress import Progress, SilentProgress
 from petacomm.tuning import mpich_rules, openmpi_rules
-from petacomm.tuning.choice import DEFAULT, AlgorithmChoice, choose_algorithm, geometric_mean
+from petacomm.tuning.choice import DEFAULT, AlgorithmChoice, geometric_mean, select_algorithm
 from petacomm.tuning.measurement import COLLECTIVES
 
 SIZES = (8, 64, 512, 4096, 32768, 262144, 1048576)
@@ -191,7 +191,7 @@ def _chosen(result: Mapping[str, Any]) -> Tuning:
             mend="tune MPICH or Open MPI",
         )
     times = {(cell["collective"], cell["size"]): cell["times"] for cell in result["cells"]}
-    choices = {cell: choose_algorithm(taken) for cell, taken in times.items()}
+    choices = {cell: select_algorithm(taken) for cell, taken in times.items()}
     wrong = [f"{cell['collective']} {name}" for cell in result["cells"] for name in cell["wrong"]]
     names = ("ranks", "library", "kind", "library_path", "settings")
     head = {name: result[name] for name in names}
