@@ -52,8 +52,9 @@ from petamap.mapmaking.setup import RunSetup
 from petamap.mapmaking.system import MapmakingSystem
 from petamap.mapmaking.vectors import Unknowns
 from petamap.montecarlo.draws import Draws, Realization, Signals
-from petamap.montecarlo.rank_groups import _candidate, _local_machine
+from petamap.montecarlo.group_plan import plan_group
 from petamap.montecarlo.run import run_montecarlo
+from petamap.planning.distribution_choice import local_machine
 
 EXAMPLE = "planck-lfi"
 # Two levels leave vectors little to do.
@@ -316,10 +317,10 @@ def peer_lines(n_samples: int, n_side: int, python: str) -> Iterator[str]:
 def group_rows(n: int) -> Iterator[Row]:
     """Make realizations by all numbers of groups of the ranks: predicted seconds, and those of the clock."""
     comm, config = world(), example("source.0.duration=2 day", f"montecarlo.realizations={n}")
-    machine = _local_machine(comm)
+    machine = local_machine(comm)
     numbers = [groups for groups in range(1, comm.size + 1) if comm.size % groups == 0]
     for groups in numbers:
-        foreseen = _candidate(config, groups, comm.size // groups, 1, machine, math.inf).seconds
+        foreseen = plan_group(config, groups, comm.size // groups, 1, machine, math.inf).seconds
         options, seconds = replace(config.montecarlo, groups=groups), []
         for _ in range(2):
             comm.barrier()

@@ -51,7 +51,7 @@ PHASES = (
 )  # fmt: skip
 MONTE_CARLO = ("montecarlo.realizations=2", "montecarlo.parts=noise")
 FAULTS = [(kind, phase) for phase in PHASES for kind in KINDS] + [("nan", phase) for phase in NUMBERS]
-QUICK = [("exit", "noise kernels"), ("exception", "data"), ("nan", "iterations")]
+QUICK = [("exit", "noise kernels"), ("exception", "data"), ("nan", "iterations"), ("nan", "weights")]
 PROGRAM = Path(__file__).parents[1] / "support" / "rank_faults.py"
 
 
@@ -73,5 +73,7 @@ def test_one_rank_fails(kind, phase, tmp_path, ended_after):
     assert seconds < SECONDS, said
     assert ended.returncode == CODES.get(kind, ended.returncode) != 0, said
     assert said.count("petamap: error: ") + said.count("Traceback") == 1, said
+    if phase == "weights" and kind == "nan":
+        assert f"noise of rank {rank}: the weight of samples of segment " in said and "is nan" in said, said
     if kind != "nan":  # all ranks know of what is in the sums, and the place in the data is told of the rest
         assert f"rank {rank}" in said and f"in phase '{phase}'" in said, said

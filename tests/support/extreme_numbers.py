@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pysm_templates import write_pysm_templates
 
 from petacomm.base.units import units_by_dimension
 from petamap.cli.main import main
@@ -100,6 +101,9 @@ def is_whole(maps: Path) -> bool:
 def run_some(folder: Path, kind: str, step: int) -> None:
     """Make each step-th run of a kind."""
     os.chdir(folder)
+    if kind == "sky-pysm":  # which would fetch its templates from the network
+        write_pysm_templates(folder)
+        os.environ["PYSM_LOCAL_DATA"] = str(folder)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
 
     def ring(*_: Any) -> None:

@@ -183,7 +183,7 @@ def _small() -> dict[str, dict[str, Callable[[], list[Any]]]]:
             "Convolver.spectrum": lambda: [of("noise").Convolver(128), full(5), full(128)],
             "Convolver.convolve": lambda: [of("noise").Convolver(128), full(128), full(128), full(128)],
         },
-        "spectra": {"coupling": lambda: [full((4, 9)), full(13, float, 1), full((5, 7, 7)), 2]},
+        "spectra": {"coupling": lambda: [full((4, 9)), full(13, float, 1), 2, 7, full((5, 7, 7)), 2]},
         "sky": {
             "pixels_of": lambda: [GRID, vectors(), full(7, I32), 2],
             "pixels_of_components": lambda: [GRID, full(7, float, 1), full(7), full(7), full(7, I32)],

@@ -129,14 +129,14 @@ double odd_sum(const Pair& pair, const Zero& zero, const Windows& windows) {
 
 }  // namespace
 
-void coupling(const double* w, int64_t l_max_w, const double* central, int64_t l_max, double* out,
-              int n_threads) {
+void coupling(const double* w, int64_t l_max_w, const double* central, int64_t l_max, int64_t first,
+              int64_t stop, double* out, int n_threads) {
     const Windows windows(w, l_max_w);
     const Zero zero(central, l_max);
     const int64_t n = l_max + 1;
     // the longest rows first
 #pragma omp parallel for schedule(dynamic) num_threads(n_threads)
-    for (int64_t l1 = l_max; l1 >= 0; --l1) {
+    for (int64_t l1 = stop - 1; l1 >= first; --l1) {
         for (int64_t l2 = 0; l2 <= l1; ++l2) {
             double sums[5] = {0, 0, 0, 0, 0};
             const Pair pair(l1, l2, l_max_w);

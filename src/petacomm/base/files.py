@@ -113,6 +113,13 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
+def require_possible(path: str | os.PathLike[str]) -> None:
+    """Raise the ResourceError of a path that the system cannot even look for, as one that is too long."""
+    told_later = (FileNotFoundError, NotADirectoryError, PermissionError)  # by who writes there
+    with write_errors(path, mend="choose another --out"), contextlib.suppress(*told_later):
+        os.stat(path)
+
+
 def require_file(path: str | os.PathLike[str]) -> Path:
     """Return the path of a file that is to be read; the end of a FIFO, say, is waited for without end.
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
+from typing import NoReturn
 
 from petacomm.base.errors import Interruption, TimeLimitError
 from petacomm.base.phases import where_in_work
@@ -48,6 +49,7 @@ class StopRequest:
         told = environ.get("SLURM_JOB_END_TIME", "")
         self._end = float(told) if told.isdigit() else math.inf
         self._deferred = False
+        self._at_once = False
         self._received = False  # whether signals are received, the clock's among them
 
     def limit(self, seconds: float | None) -> None:
@@ -60,6 +62,21 @@ class StopRequest:
         """Note signals from now on, without an end at once, and let the time end."""
         self._deferred = True
         self._set_clock()
+
+    @contextmanager
+    def ending_at_once(self) -> Iterator[None]:
+        """End the block at once by SIGTERM though signals are deferred, by an `Interruption`.
+
+        For work without communication that takes minutes, and of which little is lost. SIGUSR1, which comes
+        well before the end, lets it go on.
+        """
+        self._at_once = True
+        try:
+            if self.signal == signal.SIGTERM:
+                self._raise_end()
+            yield
+        finally:
+            self._at_once = False
 
     @property
     def seconds_left(self) -> float:
@@ -93,9 +110,13 @@ class StopRequest:
 
     def _receive(self, number: int, _: FrameType | None) -> None:
         first, self.signal = self.signal == 0, number
-        if first and not self._deferred:
-            name = signal.Signals(number).name
-            raise_of_signal(Interruption(f"stopped by {name} {where_in_work()}", mend=self.mend))
+        if (first and not self._deferred) or (self._at_once and number == signal.SIGTERM):
+            self._raise_end()
+
+    def _raise_end(self) -> NoReturn:
+        self._at_once = False  # a second signal does not disturb the end by the first
+        name = signal.Signals(self.signal).name
+        raise_of_signal(Interruption(f"stopped by {name} {where_in_work()}", mend=self.mend))
 
     def _receive_clock(self, _number: int, _frame: FrameType | None) -> None:
         # No interruption: who goes on after each of these would set up again and again without end.

@@ -13,6 +13,12 @@ from typing import Any, TypeVar
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+_pool = threading.local()  # of a thread of `map_threads`: an event, set when nobody waits for the work
+
+
+class Cancelled(BaseException):
+    """End of work whose result nobody waits for any more: other work has failed, or a signal came."""
+
 
 def available_threads() -> int:
     """Return the number of processors that this process may use."""
@@ -20,16 +26,29 @@ def available_threads() -> int:
 
 
 def map_threads(work: Callable[[Item], Result], items: Iterable[Item], n_threads: int) -> list[Result]:
-    """Return ``[work(item) for item in items]``, computed by `n_threads` threads; raise the first error."""
+    """Return ``[work(item) for item in items]``, computed by `n_threads` threads; raise the first error.
+
+    After an error, and after a signal that raises one here, no more items are begun, and those in work end
+    at their next `end_if_cancelled`.
+    """
     if n_threads == 1:
         return [work(item) for item in items]
-    with ThreadPoolExecutor(n_threads) as pool:
-        futures = [pool.submit(work, item) for item in items]
+    cancelled = threading.Event()
+    with ThreadPoolExecutor(n_threads, initializer=setattr, initargs=(_pool, "cancelled", cancelled)) as pool:
         try:
+            futures = [pool.submit(work, item) for item in items]
             return [future.result() for future in futures]
         except BaseException:
+            cancelled.set()
             pool.shutdown(cancel_futures=True)
             raise
+
+
+def end_if_cancelled() -> None:
+    """Raise `Cancelled` in a thread of `map_threads` if nobody waits for its work; between long steps."""
+    cancelled = getattr(_pool, "cancelled", None)
+    if cancelled is not None and cancelled.is_set():
+        raise Cancelled
 
 
 def map_with_states(

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from petacomm.base.arguments import require_arrays, require_integer, require_text, whole_array
 from petacomm.base.typing import AnyArray, Int64Array
 from petacomm.collectives.executor import ExecutionTraffic, execute_schedule
 from petacomm.mpi.agreement import agree
@@ -158,7 +159,7 @@ def reduce(
     >>> petacomm.reduce(petacomm.world(), np.array([2, 5]), "max").values
     array([2, 5])
     """
-    target = array.copy() if out is None or comm.rank != root else out
+    target = np.array(array) if out is None or comm.rank != root else out
     result = _vector_collective(
         comm, "reduce", array, target, op, root, algorithm, _RankPlacement(grid, ranks), segment
     )
@@ -261,6 +262,7 @@ def alltoall(
     >>> petacomm.alltoall(petacomm.world(), np.array([[2, 5]])).values  # a row for each rank
     array([[2, 5]])
     """
+    require_arrays(array=array)
     error = None
     if not array.ndim or array.shape[0] != comm.size:
         error = ScheduleError(
@@ -315,7 +317,8 @@ def alltoallv(
     >>> petacomm.alltoallv(petacomm.world(), np.array([2, 5]), np.array([2])).values
     array([2, 5])
     """
-    error = None
+    require_arrays(array=array)
+    counts, error = whole_array(counts, "counts"), None
     if (
         array.ndim != 1
         or np.shape(counts) != (comm.size,)
@@ -389,6 +392,7 @@ def _vector_collective(
     segment: int,
 ) -> CollectiveResult:
     """Do a collective on a vector, in the memory of `target` if that is contiguous."""
+    require_arrays(array=array, out=target)
     error = None
     if target.shape != array.shape or target.dtype != array.dtype:
         error = ScheduleError(
@@ -474,6 +478,8 @@ def _checked_schedule(comm: Communicator, call: CollectiveCall, algorithm: str, 
         "ranks": 0 if call.ranks is None else zlib.crc32(np.asarray(call.ranks, np.int64).tobytes()),
         "segment": segment,
     }
+    require_integer(segment, "segment", 0)
+    require_text(algorithm, "algorithm")
     numbers = np.array([_checksum(value) for value in arguments.values()])
     both = comm.allreduce(np.concatenate([numbers, -numbers]), "max")
     differ = np.flatnonzero(both[: len(numbers)] != -both[len(numbers) :])

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from petacomm.base.errors import require_known
 from petacomm.base.typing import AnyArray
 from petacomm.mpi import message_size as messages
 from petacomm.mpi.communicator import Communicator, MpiCommunicator, Operation
@@ -111,6 +112,7 @@ class PreparedSchedule:
         ScheduleError
             If the arrays do not fit the schedule.
         """
+        require_known("unknown operation", op, OPERATIONS)
         n_elements = sum(space.size for space in spaces)
         if n_elements != self.schedule.n_elements:
             raise ScheduleError(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from petacomm.base.arguments import numeric_array
 from petacomm.base.exact import LIMBS_PER_VALUE, round_sums, split_limbs
 from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.collectives.calls import SEGMENT, CollectiveResult, allreduce
@@ -72,6 +73,7 @@ def exact_allreduce(
     array([0.1, 0.2])
     """
     with agree_on_errors(comm):
+        array = numeric_array(array, "array")
         lowest, limbs = _limbs_of(array)
     given = {"algorithm": algorithm, "grid": grid, "ranks": ranks, "segment": segment}
     held = lowest >= 0

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from petacomm.base.arguments import real_array, require_arrays, whole_array
 from petacomm.base.display import Displayed
 from petacomm.base.errors import ConfigError
 from petacomm.base.typing import FloatArray, Int32Array, Int64Array
@@ -63,6 +64,11 @@ class CommunicationGraph(Displayed):
     targets: Int32Array
     n_bytes: FloatArray
     grid: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        require_arrays(offsets=self.offsets, targets=self.targets, n_bytes=self.n_bytes)
+        whole_array(self.offsets, "offsets"), whole_array(self.targets, "targets")
+        real_array(self.n_bytes, "n_bytes")
 
     def _facts(self) -> dict[str, object]:
         return {

@@ -48,6 +48,11 @@ def agree(comm: Communicator, error: BaseException | None) -> None:
     raise agreed
 
 
+def is_agreed(error: BaseException) -> bool:
+    """Return whether all ranks of a communicator of several have raised this error together, by `agree`."""
+    return bool(error.__dict__.get("_agreed", False))
+
+
 def _rank_error(error: BaseException, rank: int) -> RankError:
     lines = traceback.format_exception(type(error), error, error.__traceback__)
     phase = phase_of(error)

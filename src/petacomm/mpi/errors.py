@@ -19,7 +19,7 @@ from petacomm.base.console import tell
 from petacomm.base.errors import UserError
 from petacomm.base.phases import phase_of
 from petacomm.base.root_cause import root_cause
-from petacomm.mpi.agreement import RankError
+from petacomm.mpi.agreement import RankError, is_agreed
 from petacomm.mpi.communicator import Communicator, MpiCommunicator
 
 # Seconds that a failing rank waits for all others to fail as well, and then for a lower rank to print its
@@ -60,7 +60,7 @@ def collective_errors(
         error = root_cause(caught, comm.rank)
         error.__dict__["_rank"] = comm.rank
         code = _exit_code(error)
-        if getattr(error, "_agreed", False) or _wait(_ALL_FAIL_S, error_comm.Ibarrier().Test):
+        if is_agreed(error) or _wait(_ALL_FAIL_S, error_comm.Ibarrier().Test):
             if comm.rank == 0:
                 _print_error(error, show)
         else:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from petacomm.base.arguments import require_integer
 from petacomm.base.errors import ConfigError, require_known
 from petacomm.base.typing import BoolArray, FloatArray, Int32Array, Int64Array, UInt8Array
 from petacomm.network._network import (
@@ -196,6 +197,8 @@ class PacketSimulator:
         if isinstance(policy, str):
             require_known("unknown policy", policy, POLICIES)
             policy = POLICIES[policy]
+        if not isinstance(policy, RouterPolicy):
+            raise ConfigError(f"a {type(policy).__name__} is no policy", mend=f"one of {', '.join(POLICIES)}")
         for size, ring in zip(grid.shape, grid.wrap, strict=True):
             longest = _MAX_RING if ring else _MAX_LINE
             if size > longest:
@@ -205,7 +208,7 @@ class PacketSimulator:
         self.grid = grid
         self.hardware = hardware
         self.policy = policy
-        self.seed = int(seed)
+        self.seed = require_integer(seed, "seed", -(2**63))
         _check_room(hardware, policy)
 
     def simulate_all_to_all(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from petacomm.base.arguments import whole_numbers
 from petacomm.base.errors import ConfigError
 from petacomm.base.text import shape_text
 from petacomm.base.typing import AnyArray
@@ -57,7 +58,7 @@ class ArrayLayout:
     def __post_init__(self) -> None:
         # Lists and NumPy integers are accepted, but layouts are compared and pickled.
         for name in ("shape", "grid", "order"):
-            object.__setattr__(self, name, tuple(int(n) for n in getattr(self, name)))
+            object.__setattr__(self, name, whole_numbers(getattr(self, name), name))
         object.__setattr__(self, "order", self.order or tuple(range(len(self.shape))))
         if not self.shape or min(self.shape) < 0:
             raise DatatypeError(f"an array of shape {self.shape}", mend="one axis or more, none negative")

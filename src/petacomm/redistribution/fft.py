@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from petacomm.base.arguments import whole_numbers
 from petacomm.base.typing import AnyArray
 from petacomm.mpi.agreement import agree
 from petacomm.mpi.autotuner import MethodChoice, choose_fastest
@@ -93,8 +94,8 @@ class ParallelFFT(MethodChoice):
         n_threads: int = 1,
         checks: Literal["every", "first"] = "every",
     ) -> None:
-        self.comm, self.shape, self.dtype = comm, tuple(int(n) for n in shape), np.dtype(dtype)
-        self.grid = (comm.size,) if grid is None else tuple(int(n) for n in grid)
+        self.comm, self.shape, self.dtype = comm, whole_numbers(shape, "shape"), np.dtype(dtype)
+        self.grid = (comm.size,) if grid is None else whole_numbers(grid, "grid")
         self.method, self.n_threads, self.checks = method, n_threads, checks
         agree(comm, self._argument_error())
         require_same_arguments(

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from petacomm.base.arguments import numeric_array, require_integer
 from petacomm.base.text import shape_text
 from petacomm.schedule.schedule import AlltoallBlocks, Collective, ScheduleError, check_n_ranks
 from petacomm.topology import BlueGenePartition, Torus, find_rectangle
@@ -62,6 +63,8 @@ class CollectiveCall:
     has_interrupts: bool = False
 
     def __post_init__(self) -> None:
+        for name in ("n_ranks", "n_elements", "itemsize", "root"):
+            require_integer(getattr(self, name), name, -(2**63))
         check_n_ranks(self.n_ranks)
         if self.grid is not None and self.grid.n_nodes != self.n_ranks:
             raise ScheduleError(
@@ -80,6 +83,8 @@ class CollectiveCall:
             raise ScheduleError(
                 f"there is no rank {self.root} among {self.n_ranks}", mend="the root is one of the ranks"
             )
+        if self.counts is not None:
+            object.__setattr__(self, "counts", numeric_array(self.counts, "counts"))
         if self.counts is not None and (self.counts.shape != (self.n_ranks,) * 2 or np.any(self.counts < 0)):
             raise ScheduleError(
                 "counts of an all-to-all do not fit",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from petacomm.base.arguments import require_text
 from petacomm.base.display import Displayed
 from petacomm.base.errors import ConfigError, did_you_mean
 from petacomm.base.files import read_text
@@ -139,7 +140,7 @@ def load_machine(name: str) -> Machine:
     2
     """
     known = machine_names()
-    by_path = "/" in name or name.endswith(".toml")
+    by_path = "/" in require_text(name, "machine") or name.endswith(".toml")
     if not by_path and name not in known:
         raise ConfigError(
             f"unknown machine '{name}'", mend=f"{did_you_mean(name, known)}; or give the path of a TOML file"

@@ -18,6 +18,7 @@ from typing import TextIO
 import numpy as np
 import numpy.typing as npt
 
+from petacomm.base.arguments import whole_array
 from petacomm.base.display import Displayed
 from petacomm.base.errors import ConfigError
 from petacomm.base.typing import Int64Array
@@ -96,8 +97,8 @@ class TopologyManager(Displayed):
         source: str = "declared",
     ) -> None:
         self.network = network
-        self.nodes = np.array(nodes, np.int64).ravel()
-        self.slots = local_ranks(self.nodes) if slots is None else np.array(slots, np.int64).ravel()
+        self.nodes = whole_array(nodes, "nodes").ravel().copy()
+        self.slots = local_ranks(self.nodes) if slots is None else whole_array(slots, "slots").ravel().copy()
         self.hosts = None if hosts is None else tuple(hosts)
         self.source = source
         self._check()
@@ -168,7 +169,7 @@ class TopologyManager(Displayed):
         -------
         int64 (...)
         """
-        position = np.array(coordinates, np.int64)
+        position = whole_array(coordinates, "coordinates")
         sizes = np.array([*self.shape, self.ranks_per_node])
         position = np.where([*self.wrap, False], position % sizes, position)
         exists = np.all((position >= 0) & (position < sizes), axis=-1)
@@ -207,7 +208,7 @@ class TopologyManager(Displayed):
         -------
         int64 (n,)
         """
-        given = np.asarray(ranks, np.int64).ravel()
+        given = whole_array(ranks, "ranks").ravel()
         return given[np.argsort(self.hops_between_ranks(rank, given), kind="stable")]
 
     def pick_closest_rank(self, rank: int, ranks: npt.ArrayLike) -> int:
@@ -227,7 +228,7 @@ class TopologyManager(Displayed):
         ConfigError
             If there are no ranks to pick from.
         """
-        given = np.asarray(ranks, np.int64).ravel()
+        given = whole_array(ranks, "ranks").ravel()
         if not len(given):
             raise ConfigError("the closest of no ranks", mend="give at least one")
         return int(given[np.argmin(self.hops_between_ranks(rank, given))])
@@ -313,7 +314,7 @@ class TopologyManager(Displayed):
         return np.asarray(np.ravel_multi_index(tuple(np.moveaxis(coordinates, -1, 0)), sizes), np.int64)
 
     def _checked(self, rank: npt.ArrayLike) -> Int64Array:
-        ranks = np.asarray(rank, np.int64)
+        ranks = whole_array(rank, "rank")
         if ranks.size and (ranks.min() < 0 or ranks.max() >= self.n_ranks):
             raise ConfigError(f"a rank is not among the {self.n_ranks} of the job", mend="count from 0")
         return ranks

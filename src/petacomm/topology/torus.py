@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from petacomm.base.arguments import whole_numbers
 from petacomm.base.errors import ConfigError
 from petacomm.base.text import shape_text
 from petacomm.base.typing import Int64Array
@@ -254,7 +255,7 @@ class Torus:
 
 
 def _checked_shape(shape: Sequence[int]) -> tuple[int, ...]:
-    sizes = tuple(int(size) for size in shape)
+    sizes = whole_numbers(shape, "shape")
     text = shape_text(sizes)
     if not 1 <= len(sizes) <= MAX_DIMENSIONS:
         raise ConfigError(

@@ -133,9 +133,16 @@ def array_observation(
         detectors=samples.detectors, start_time=start_time,
         intervals=((0, n_samp),) if intervals is None else _ranges(intervals),
         pointing=arrays.of(samples), signals=(samples,), flags=() if samples.flags is None else (samples,),
-        noise=_noise(samples, noise), templates=tuple(templates), azimuth=_azimuth(samples, azimuth),
+        noise=_noise(samples, noise), templates=_templates(templates), azimuth=_azimuth(samples, azimuth),
         unit=unit, frame=OFFSET if frame is None else frame,
     )  # fmt: skip
+
+
+def _templates(templates: Sequence[Template]) -> tuple[Template, ...]:
+    for number, one in enumerate(templates):
+        if not hasattr(one, "term"):
+            raise ConfigError(f"is a {type(one).__name__}, no template", where=f"templates, number {number}")
+    return tuple(templates)
 
 
 def _ranges(intervals: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from petacomm.base.arguments import real_array
 from petacomm.base.errors import DataError
 from petacomm.base.typing import AnyArray, FloatArray, UInt8Array
 
@@ -95,7 +96,7 @@ class SampleArrays:
         DataError
             If it has another shape, or one is not finite.
         """
-        array = np.asarray(default if values is None else host_array(values, name), np.float64)
+        array = real_array(default if values is None else host_array(values, name), name)
         if array.shape not in ((), self.shape[:1]):
             raise DataError(f"has the shape {array.shape} for {self.shape[0]} detectors", where=name)
         bad = np.flatnonzero(~np.isfinite(np.atleast_1d(array)))
@@ -123,9 +124,9 @@ class SampleArrays:
         rows = range(1 if values.strides[0] == 0 and self.flags is None else len(values))
         for detector in rows:
             row = values[detector]
-            if len(row) and low <= row.min() and row.max() <= high:
+            if len(row) and low <= float(row.min()) and float(row.max()) <= high:
                 continue
-            with np.errstate(invalid="ignore"):
+            with np.errstate(invalid="ignore", over="ignore"):
                 bad = ~((row >= low) & (row <= high))
             if self.flags is not None:
                 bad &= self.flags[detector] == 0

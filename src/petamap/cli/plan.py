@@ -16,6 +16,7 @@ examples:
   petamap plan --machines
   petamap plan run.toml --ranks 128 --machine perlmutter
   petamap plan --example planck-year --ranks 16384 --machine jaguar
+  petamap plan mc run.toml --ranks 4096 --machine perlmutter montecarlo.realizations=10000
   petamap plan paper --out paper.html
 """
 
@@ -27,10 +28,12 @@ def add_commands(commands: Any) -> None:
         help="predict what a run would ask of a machine",
         description="Tell without a machine what each rank of a run would hold and send on it, and how long "
         "its reductions take: for all distributions of the data, algorithms, and ranks a node. With the word "
+        "'mc' in front, what a Monte Carlo takes in groups of ranks. With the word "
         "'paper' in front, make the figures of Sudarsan et al. 2011 again, as tables and as a page.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         usage="petamap plan CONFIG|--example NAME --ranks N --machine NAME [options] [KEY=VALUE ...]\n"
+        "       petamap plan mc CONFIG|--example NAME --ranks N --machine NAME [--json] [KEY=VALUE ...]\n"
         "       petamap plan paper [CONFIG] [--out FILE] [--timings FILE] [--ranks N] [KEY=VALUE ...]",
     )
     add_configuration_arguments(parser, files=TO_PLAN)
@@ -54,6 +57,7 @@ def _plan(arguments: argparse.Namespace) -> int:
         from petamap.cli.plan_paper import reproduce_figures
 
         return reproduce_figures(arguments)
+    montecarlo = arguments.words[:1] == ["mc"]
     for name in ("ranks", "machine"):
         if getattr(arguments, name) is None:
             raise ConfigError(f"--{name} is missing", mend="see petamap plan --help")
@@ -62,8 +66,12 @@ def _plan(arguments: argparse.Namespace) -> int:
     machine = load_machine(arguments.machine)
     from petamap.data.config import load_config
 
-    file, settings = split_words(arguments.words)
+    file, settings = split_words(arguments.words[montecarlo:])
     config = load_config(configuration_path(file, arguments.example, TO_PLAN), settings)
+    if montecarlo:
+        from petamap.cli.plan_mc import print_montecarlo_plan
+
+        return print_montecarlo_plan(config, arguments.ranks, machine, arguments.json)
     from petacomm.cli.progress import progress_listener
     from petamap.planning.plan import plan
     from petamap.planning.plan_table import plan_json, plan_table

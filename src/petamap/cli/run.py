@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from petacomm.base.console import inform
 from petacomm.base.errors import ConfigError, ConvergenceError, ResourceError
+from petacomm.base.files import require_possible
 from petacomm.cli.parser import add_output_arguments
 from petamap.cli.configuration_words import add_configuration_arguments
 from petamap.examples import TO_RUN, find_example
@@ -120,6 +121,7 @@ def require_free(out: Path, overwrite: bool) -> None:
     ConfigError
         If `out` is a file, or has an earlier run and not `overwrite`.
     """
+    require_possible(out)
     if out.exists() and not out.is_dir():
         raise ConfigError("is a file, not a folder", where=str(out), mend="choose another --out")
     if not overwrite and (out / "summary.json").exists():

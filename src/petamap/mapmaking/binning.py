@@ -7,9 +7,10 @@ import math
 import numpy as np
 
 import petamap.mapmaking._mapmaking as _mapmaking
+from petacomm.base.errors import DataError
 from petacomm.base.threads import map_threads
 from petacomm.base.typing import FloatArray, Int64Array
-from petacomm.mpi import Communicator
+from petacomm.mpi import Communicator, agree
 from petacomm.reduction import OwnedRows
 from petamap.mapmaking.projection import Projection
 
@@ -27,7 +28,19 @@ _SIGNAL_BITS = 30
 
 
 def weight_scale(weights: FloatArray, bits: int, comm: Communicator) -> float:
-    """Return what weights of segments are multiplied by to be integers of so many bits. Collective."""
+    """Return what weights of segments are multiplied by to be integers of so many bits. Collective.
+
+    Raises
+    ------
+    DataError
+        On all ranks, if a weight is not finite: it would be an integer like any other.
+    """
+    error = None
+    if not np.isfinite(weights).all():
+        number = int(np.flatnonzero(~np.isfinite(weights))[0])
+        what = f"the weight of samples of segment {number} is {weights[number]}"
+        error = DataError(what, where=f"noise of rank {comm.rank}", mend="look at the noise of its detectors")
+    agree(comm, error)
     largest = comm.max(float(np.abs(weights).max(initial=0.0)))
     return math.ldexp(1.0, bits - math.frexp(largest)[1])
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 import petamap.mapmaking._mapmaking as _mapmaking
+from petacomm.base.errors import DataError
 from petacomm.base.exact import round_limbs, zero_limbs
 from petacomm.base.typing import FloatArray, Int64Array
 from petamap.mapmaking.linear_operators import (
@@ -91,6 +92,8 @@ def cg(
     >>> solution.converged, solution.iterations
     (True, 1)
     """
+    if b.pixels.ndim not in (2, 3) or b.gaps.ndim not in (2, 3):
+        raise DataError(f"b has parts of shape {b.pixels.shape} and {b.gaps.shape}, not (n, k)")
     solver = ConjugateGradients(A, preconditioner or IdentityPreconditioner())
     return solver.solve(b, tolerance, max_iterations, callback, stall_iterations=stall_iterations)
 

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 import petamap.mapmaking._mapmaking as _mapmaking
+from petacomm.base.errors import DataError
 from petacomm.base.typing import BoolArray, FloatArray, Int64Array
+from petacomm.mpi import agree
 from petacomm.reduction import OwnedRows
 from petamap.mapmaking import binning
 from petamap.mapmaking.noise_kernels import InverseNoise
@@ -83,6 +85,7 @@ def pixel_statistics(
             matrices = pixels.scatter_rev(known.weights) / scale
         else:
             matrices = binning.stokes_weights(projection, pixels, weights, hits_max)
+        _require_finite(matrices, pixels)
         rcond = np.zeros(pixels.n_owned)
         _mapmaking.invert(projection.stokes.n, least, matrices, rcond, projection.n_threads)
         return matrices, rcond
@@ -99,3 +102,13 @@ def pixel_statistics(
         binned, _ = inverted(weights, 0.0)
         binned[dead] = 0.0
     return Statistics(hits, hits_max, covariance, rcond, dead, weights, binned)
+
+
+def _require_finite(matrices: FloatArray, pixels: OwnedRows) -> None:
+    """Raise a DataError on all ranks if a weight of a pixel is not finite. Collective."""
+    bad = ~np.isfinite(matrices).all(axis=1)
+    error = None
+    if bad.any():
+        pixel = int(pixels.keys[np.flatnonzero(bad)[0]])
+        error = DataError(f"the weights of pixel {pixel} are not finite", where=f"rank {pixels.comm.rank}")
+    agree(pixels.comm, error)

@@ -12,7 +12,7 @@ from typing import overload
 import numpy as np
 
 from petacomm.base.errors import ConfigError, ConvergenceError, Interruption, UserError
-from petacomm.base.files import check_writable
+from petacomm.base.files import check_writable, require_possible
 from petacomm.base.host import return_free_memory
 from petacomm.base.progress import Progress, SilentProgress
 from petacomm.base.stop_request import StopRequest
@@ -162,6 +162,8 @@ def run(
     >>> petamap.read_map("maps/night_map.fits").names
     ('I', 'Q', 'U')
     """
+    if out is not None:
+        require_possible(out)
     job = _Job(
         config, None if out is None else Path(out), observations, comm or world(),
         progress or SilentProgress(), pixelization, list(command), stop or StopRequest(), resume,

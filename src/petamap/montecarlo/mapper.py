@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from petacomm.base.errors import ConvergenceError, DataError
+from petacomm.base.stop_request import StopRequest
 from petacomm.base.timers import Timers
 from petacomm.base.typing import FloatArray
 from petamap.data.config import RunConfig
@@ -63,12 +65,20 @@ class Mapper:
         Timers of the phases "data" and "iterations".
     report : callable
         Called with the fraction of the solutions of a batch that is done, and a text on the last iteration.
+    stop : StopRequest
+        Ends the reading of data at once by SIGTERM, on this rank alone.
     """
 
     def __init__(
-        self, system: MapmakingSystem, config: RunConfig, timers: Timers, report: Callable[[float, str], None]
+        self,
+        system: MapmakingSystem,
+        config: RunConfig,
+        timers: Timers,
+        report: Callable[[float, str], None],
+        stop: StopRequest,
     ) -> None:
         self.system = system
+        self.stop = stop
         self.solver = config.solver
         self.timers = timers
         self.report = report
@@ -88,7 +98,7 @@ class Mapper:
         """
         timers = timers or self.timers
         try:
-            with timers.phase("data"):
+            with timers.phase("data"), self.stop.ending_at_once():
                 rhs = right_hand_sides(self.system, datasets)
             with timers.phase("iterations"):
                 return self._maps(rhs, checkpoint)
@@ -104,6 +114,23 @@ class Mapper:
         self.space = Deflation.train(
             self.cg, rhs, solver.tolerance, solver.max_iterations, n_vectors, at_once
         )
+
+    def realizations_to_pay(self, iterations: float, each: float, groups: int) -> int | None:
+        """Return the number of realizations after which deflation vectors have saved the time to find them.
+
+        Parameters
+        ----------
+        iterations : float
+            Of a map, with the vectors.
+        each : float
+            Seconds of the iterations of a realization.
+        groups : int
+            Groups of ranks, each of which finds them.
+        """
+        if self.space is None or not self.space.n_vectors or not iterations:
+            return None
+        saved = each * (self.space.undeflated_iterations / iterations - 1)
+        return math.ceil(groups * self.timers.phases["vectors"].seconds / saved) if saved > 0 else None
 
     def _maps(self, rhs: Sequence[RightHandSide], checkpoint: SolverCheckpoint | None) -> list[MappedDataset]:
         if self.solver.binned_only:
@@ -149,14 +176,19 @@ class FilterMapper(Mapper):
     ----------
     system : MapmakingSystem
         With `petamap.mapmaking.filter_and_bin.white_options`.
-    config, timers, report
+    config, timers, report, stop
         As of `Mapper`.
     """
 
     def __init__(
-        self, system: MapmakingSystem, config: RunConfig, timers: Timers, report: Callable[[float, str], None]
+        self,
+        system: MapmakingSystem,
+        config: RunConfig,
+        timers: Timers,
+        report: Callable[[float, str], None],
+        stop: StopRequest,
     ) -> None:
-        super().__init__(system, config, timers, report)
+        super().__init__(system, config, timers, report, stop)
         self._filter = FilterAndBin(system)
 
     def _maps(self, rhs: Sequence[RightHandSide], checkpoint: SolverCheckpoint | None) -> list[MappedDataset]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -13,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from petacomm.base.errors import ConfigError, Interruption
-from petacomm.base.files import check_writable
+from petacomm.base.files import check_writable, require_possible
 from petacomm.base.progress import Progress, SilentProgress
 from petacomm.base.stop_request import StopRequest
 from petacomm.base.threads import map_threads
@@ -21,13 +20,13 @@ from petacomm.base.timers import Timers
 from petacomm.base.typing import AnyArray, FloatArray, Int64Array
 from petacomm.base.weak_method import weak_method
 from petacomm.mpi import Communicator, agree, agree_on_errors, share_on_nodes, spread_on_nodes, world
+from petacomm.mpi.agreement import is_agreed
 from petamap.data import run_summary as summary
 from petamap.data.config import RunConfig, SignalParts, open_signal_parts
 from petamap.data.observation import Observation
 from petamap.data.run_summary import RankStatistics, Summary
 from petamap.mapmaking.checkpoint import ColumnCheckpoint, JobCheckpoints
 from petamap.mapmaking.own_temperature import needs_own_temperature
-from petamap.mapmaking.recycling import Deflation
 from petamap.mapmaking.setup import RunSetup
 from petamap.mapmaking.stop_rule import SolverTolerance
 from petamap.mapmaking.system import MapmakingSystem
@@ -131,6 +130,7 @@ def run_montecarlo(
             "realizations are of one map of all data", where=f"band {config.bands[0].name}",
             mend="leave [[band]] and [[component]] away, and choose detectors of one band in the sources",
         )  # fmt: skip
+    require_possible(out)
     job = _MonteCarlo(config, Path(out), comm or world(), progress or SilentProgress(), stop or StopRequest())
     return job.run(command)
 
@@ -245,7 +245,8 @@ class _MonteCarlo:
     def _prepare(self, system: MapmakingSystem) -> None:
         """Set up everything that realizations have in common."""
         kind = FilterMapper if self._filters else Mapper
-        self.mapper = kind(system, self.config, self.stage.timers, weak_method(self._report_batch))
+        report = weak_method(self._report_batch)
+        self.mapper = kind(system, self.config, self.stage.timers, report, self.stop)
         self.gatherer = MapGatherer(system)
         self.weights = pixel_weights(system, self.gatherer, self.draws, self.choices, self.mask)
         self.mask = None
@@ -295,6 +296,8 @@ class _MonteCarlo:
                 self.n_made += len(batch)
                 self._report_finished()
         except Interruption as error:
+            if self.stage.comm.size > 1 and not is_agreed(error):
+                raise  # by a signal to this rank amid communication: other ranks of the group wait
             interrupted = error
         # Groups that have not been asked to stop make what they have to first.
         agree(self.comm, interrupted)
@@ -357,7 +360,7 @@ class _MonteCarlo:
         self.pace.restart_interval()
         self.pace.look()
         if self.pace.stops:
-            raise self.checkpoints.interruption(self.pace.why)
+            agree(comm, self.checkpoints.interruption(self.pace.why))
         name = f"batch-{numbers[0]}"
         datasets = self.mapper.maps(
             [realization.signals(part) for realization in batch for part in solved],
@@ -386,7 +389,7 @@ class _MonteCarlo:
             maps = [self.gatherer.gather(k % comm.size, each) for each in self._values(mapped)]
             if k % comm.size == comm.rank:
                 to_write.append((realization, mapped, [values for values in maps if values is not None]))
-        with agree_on_errors(comm):
+        with agree_on_errors(comm), self.stop.ending_at_once():
             map_threads(lambda item: self._write(*item), to_write, self.stage.n_threads)
 
     def _values(self, mapped: Sequence[MappedDataset]) -> list[FloatArray]:
@@ -481,7 +484,7 @@ class _MonteCarlo:
             iterations=statistics,
             vectors=0 if space is None else space.n_vectors,
             alone=space.undeflated_iterations if space is not None and space.n_vectors else None,
-            vectors_pay=self._vectors_pay(statistics, space),
+            vectors_pay=self._vectors_pay(statistics),
             groups=self.rank_groups.groups,
             batch=self.rank_groups.batch,
             why=self.rank_groups.why,
@@ -489,11 +492,8 @@ class _MonteCarlo:
             seconds=seconds,
         )
 
-    def _vectors_pay(self, iterations: RankStatistics | None, space: Deflation | None) -> int | None:
-        """Return the number of realizations after which finding the deflation vectors has saved time."""
-        if space is None or not space.n_vectors or not self.n_made or not (iterations and iterations.mean):
+    def _vectors_pay(self, iterations: RankStatistics | None) -> int | None:
+        if not self.n_made or iterations is None or self.mapper.space is None:
             return None
-        phases = self.stage.timers.phases
-        each = phases["iterations"].seconds / self.n_made
-        saved = each * (space.undeflated_iterations / iterations.mean - 1)
-        return math.ceil(self.rank_groups.groups * phases["vectors"].seconds / saved) if saved > 0 else None
+        each = self.stage.timers.phases["iterations"].seconds / self.n_made
+        return self.mapper.realizations_to_pay(iterations.mean, each, self.rank_groups.groups)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from petacomm.base.arguments import numeric_array, real_array, require_integer, require_real
 from petacomm.base.errors import DataError
 from petacomm.base.typing import BoolArray, FloatArray
 from petamap.noise.model import EstimatedPsd, OneOverF, TabulatedPsd
@@ -58,6 +59,15 @@ def estimate_psd(
     >>> bool(abs(table.values[-2] - 2) < 0.1)
     True
     """
+    samples, good = real_array(samples, "samples", 1), numeric_array(good, "good", 1).astype(bool)
+    if good.shape != samples.shape:
+        raise DataError(f"{len(good)} marks of good samples for {len(samples)} samples", where=where)
+    sample_rate = require_real(sample_rate, "sample rate", 1e-300, 1e300)
+    require_integer(longest, "longest", 1)
+    with np.errstate(over="ignore"):
+        too_large = not np.isfinite(np.sum(samples[good] ** 2))
+    if too_large and np.isfinite(samples[good]).all():
+        raise DataError("samples are too large to be squared", where=where)
     segments = segments_of(samples, good, sample_rate, longest, where)
     return EstimatedPsd(segments.frequencies, segments.power(samples, good), segments.scatter)
 

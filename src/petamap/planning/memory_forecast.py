@@ -45,11 +45,14 @@ class MemoryForecast:
     config : RunConfig
     run : ScannedRun
     preconditioner : PreconditionerForecast
+    n_rhs : int
+        Right-hand sides that are solved for side by side.
     """
 
     config: RunConfig
     run: ScannedRun
     preconditioner: PreconditionerForecast
+    n_rhs: int = 1
 
     def of(self, forecast: Forecast, threads: int, ranks: Sequence[HeldSamples]) -> tuple[int, int]:
         """Return the largest bytes of a rank with pointing recomputed, and with pointing kept.
@@ -107,6 +110,7 @@ class MemoryForecast:
             n_gaps=n_gaps,
             n_ranks=forecast.size,
             n_threads=threads,
+            n_rhs=self.n_rhs,
             partial=is_partial(self.run.pixelization, round(forecast.n_global.value)),
         )
         name = self.config.comm.reduction

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from petacomm.base.arguments import require_integer
 from petacomm.base.display import Displayed
 from petacomm.base.errors import ConfigError
 from petacomm.base.progress import Progress, SilentProgress
@@ -41,6 +42,7 @@ from petamap.sky.stokes import Stokes
 
 # Below these numbers of time samples, and of pairs of holders of a key, nothing is sampled.
 _MAX_SAMPLES = 3e8
+_LEAST_SAMPLE = 1e-9  # part of the sky: a pixel of the finest
 _MAX_PAIRS = 3e8
 # Default number of regions of the sky sample.
 _N_REGIONS = 6000
@@ -147,6 +149,7 @@ def plan(
     progress: Progress | None = None,
     distributions: Sequence[Distribution] | None = None,
     threads: Sequence[int] | None = None,
+    n_rhs: int = 1,
 ) -> RunPlan:
     """Return predictions of a run on a machine, without running it.
 
@@ -169,6 +172,8 @@ def plan(
         Distributions of the data that are compared; by default all `possible_distributions`.
     threads : sequence of int, optional
         Cores of a rank that are compared; by default one, those of a socket and those of a node.
+    n_rhs : int
+        Data sets that are mapped at once, as realizations of a Monte Carlo are.
 
     Returns
     -------
@@ -209,11 +214,19 @@ def plan(
         raise ConfigError(
             f"{cores} ranks on {machine.name}, which has {available} cores", mend=f"take 1 to {available}"
         )
-    if sample is not None and not 0 < sample <= 1:
+    if sample is not None and not _LEAST_SAMPLE <= sample <= 1:
         raise ConfigError(f"a sample of {sample:g} of the sky", mend="give a part of it, 1 for all")
+    if n_threads is not None:
+        require_integer(n_threads, "n_threads", 0, 2**16)
+    require_integer(seed, "seed", 0)
+    for distribution in distributions or ():
+        if not isinstance(distribution, Distribution):
+            raise ConfigError(f"{distribution!r:.50} is no distribution", mend="see possible_distributions")
+    for one in threads or ():
+        require_integer(one, "threads", 1, 2**16)
     n_threads, progress = n_threads or available_threads(), progress or SilentProgress()
     choices = threads or sorted({1, machine.cores_per_socket, machine.cores})
-    planner = _Planner(config, cores, machine, sample, seed, n_threads, choices, progress)
+    planner = _Planner(config, cores, machine, sample, seed, n_threads, choices, progress, n_rhs)
     return planner.plan(distributions)
 
 
@@ -229,12 +242,13 @@ class _Planner:
     n_threads: int
     threads: Sequence[int]
     progress: Progress
+    n_rhs: int
 
     def __post_init__(self) -> None:
         self.run = ScannedRun.open(self.config)
         self.stokes = Stokes(self.config.map.stokes)
         self.preconditioner = forecast_preconditioner(self.config, self.run.observations, self.run.bands)
-        self.memory = MemoryForecast(self.config, self.run, self.preconditioner)
+        self.memory = MemoryForecast(self.config, self.run, self.preconditioner, self.n_rhs)
         if self.run.layout.n_blocks < self.cores:
             raise ConfigError(
                 f"{self.run.layout.n_blocks} blocks of data for {self.cores} ranks",

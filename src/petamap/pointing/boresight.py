@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from petacomm.base.arguments import numeric_array
 from petacomm.base.display import Displayed
 from petacomm.base.errors import DataError
 from petacomm.base.typing import FloatArray, Int64Array
@@ -261,7 +262,7 @@ def unit_quaternions(
     DataError
         If a quaternion is zero or not finite; names the first, as a `what`.
     """
-    q = np.array(quaternions, ndmin=2, copy=None)
+    q = np.atleast_2d(numeric_array(quaternions, f"quaternions of {what}s"))
     if q.ndim != 2 or q.shape[1] != 4 or len(q) == 0:
         raise DataError(f"quaternions of shape {q.shape} where (n, 4) is needed")
     in_place = overwrite and q.dtype == np.float64 and q.flags.carray

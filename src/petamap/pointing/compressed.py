@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 import petamap.pointing._pointing as kernels
+from petacomm.base.arguments import real_array
 from petacomm.base.display import Displayed
 from petacomm.base.errors import DataError
 from petacomm.base.typing import Float32Array, FloatArray, Int32Array, Int64Array, UInt32Array
@@ -88,9 +89,9 @@ class CompressedPointing(Displayed):
         intensity: npt.ArrayLike | None = None,
     ) -> None:
         if not callable(boresight):
-            n_samp = boresight.n_samp
-        elif n_samp is None:
-            raise TypeError("n_samp must be given where the boresight is a function")
+            n_samp = getattr(boresight, "n_samp", None)
+        if n_samp is None:
+            raise TypeError("boresight must be a Boresight, or a function of which n_samp is given")
         self._boresight = boresight
         self._n_samp = n_samp
         self.detectors = np.ascontiguousarray(unit_quaternions(detectors, "detector"))
@@ -427,7 +428,7 @@ def lines_of_sight(detectors: FloatArray) -> tuple[FloatArray, Int64Array, Float
 def _per_detector(values: npt.ArrayLike | None, n_det: int, what: str) -> FloatArray:
     if values is None:
         return np.zeros(n_det)
-    array = np.array(values, dtype=np.float64, ndmin=1)
+    array = np.atleast_1d(real_array(values, what))
     if array.shape != (n_det,):
         raise DataError(f"{array.size} values of {what} for {n_det} detectors")
     bad = np.flatnonzero(~np.isfinite(array))

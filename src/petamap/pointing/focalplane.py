@@ -102,6 +102,9 @@ class FocalPlane(Displayed):
         return {"name": self.name, "detectors": some_names(self.names), "comment": self.comment}
 
     def __post_init__(self) -> None:
+        for number, detector in enumerate(self.detectors):
+            if not isinstance(detector, Detector):
+                raise ConfigError(f"detector {number} is a {type(detector).__name__}", where=str(self.name))
         names = [detector.name for detector in self.detectors]
         twice = {name for name in names if names.count(name) > 1} if len(set(names)) < len(names) else set()
         if twice:
@@ -230,6 +233,8 @@ def load_focalplane(name: str | os.PathLike[str], folder: Path | None = None) ->
     >>> plane.values("fwhm").shape
     (22,)
     """
+    if len(os.fspath(name)) > _LONGEST_NAME:
+        raise ConfigError("the name of a focal plane is too long", where=os.fspath(name)[:50])
     built_in = Path(__file__).parents[1] / "examples" / f"{str(name).replace('-', '_')}.toml"
     if built_in.is_file() and "/" not in str(name):
         return read_focalplane_toml(built_in)
@@ -239,6 +244,7 @@ def load_focalplane(name: str | os.PathLike[str], folder: Path | None = None) ->
     return read_rimo(path) if ".fits" in path.name else read_focalplane_toml(path)
 
 
+_LONGEST_NAME = 4096  # characters; systems have no longer paths
 # keys of a detector in TOML -> (dimension, usual unit); None for a plain number
 _KEYS: dict[str, tuple[str, str] | None] = {
     "theta": ("angle", "deg"),

@@ -10,6 +10,7 @@ import numpy as np
 from petacomm.base.errors import DataError
 from petacomm.base.typing import ComplexArray, FloatArray, Int64Array, UInt32Array
 from petamap.simulation.random_keys import gaussians
+from petamap.sky.ring_transforms import healpix_rings, synthesis
 from petamap.sky.spectrum_file import read_spectrum_file
 
 PLANCK2018 = "planck2018"
@@ -132,12 +133,7 @@ def synthesize(alm: ComplexArray, l_max: int, n_side: int) -> FloatArray:
 
     Computed on one thread, so that the bits do not depend on the number of threads.
     """
-    import ducc0
-
-    geometry = ducc0.healpix.Healpix_Base(n_side, "RING").sht_info()
-    out = np.empty((3, 12 * n_side**2))
+    rings, out = healpix_rings(n_side), np.empty((3, 12 * n_side**2))
     for spin, rows in ((0, slice(0, 1)), (2, slice(1, 3))):
-        ducc0.sht.synthesis(
-            alm=alm[rows], map=out[rows], spin=spin, lmax=l_max, mmax=l_max, nthreads=1, **geometry
-        )
+        synthesis(alm[rows], rings, l_max, spin, out=out[rows])
     return out

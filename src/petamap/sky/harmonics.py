@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from petacomm.base.typing import ComplexArray, FloatArray
 from petamap.sky.healpix import Healpix
+from petamap.sky.ring_transforms import adjoint_synthesis, healpix_rings, synthesis
 
 ITERATIONS = 3  # as HEALPix and healpy
 
@@ -28,25 +27,17 @@ def analyse(
     -------
     complex128 (1 or 2, n_alm)
     """
-    import ducc0
-
-    common: dict[str, Any] = dict(spin=spin, lmax=l_max, mmax=l_max, nthreads=n_threads, **_rings(n_side))
-    area = 4 * np.pi / maps.shape[1]
-    alm: ComplexArray = ducc0.sht.adjoint_synthesis(map=maps, **common) * area
+    rings, area = healpix_rings(n_side), 4 * np.pi / maps.shape[1]
+    alm: ComplexArray = adjoint_synthesis(maps, rings, l_max, spin, n_threads) * area
     for _ in range(iterations):
-        residual = maps - ducc0.sht.synthesis(alm=alm, **common)
-        alm += ducc0.sht.adjoint_synthesis(map=residual, **common) * area
+        residual = maps - synthesis(alm, rings, l_max, spin, n_threads)
+        alm += adjoint_synthesis(residual, rings, l_max, spin, n_threads) * area
     return alm
 
 
 def synthesise(alm: ComplexArray, n_side: int, l_max: int, spin: int, n_threads: int = 1) -> FloatArray:
     """Return a_lm (1, n_alm), or (2, n_alm) where `spin` is not 0, as maps in rings."""
-    import ducc0
-
-    found: FloatArray = ducc0.sht.synthesis(
-        alm=alm, spin=spin, lmax=l_max, mmax=l_max, nthreads=n_threads, **_rings(n_side)
-    )
-    return found
+    return synthesis(alm, healpix_rings(n_side), l_max, spin, n_threads)
 
 
 def in_ring_order(maps: FloatArray, pixelization: Healpix) -> FloatArray:
@@ -61,10 +52,3 @@ def in_ring_order(maps: FloatArray, pixelization: Healpix) -> FloatArray:
 def multipoles(l_max: int) -> FloatArray:
     """Return l of each coefficient, float64 (n_alm,)."""
     return np.concatenate([np.arange(first, l_max + 1.0) for first in range(l_max + 1)])
-
-
-def _rings(n_side: int) -> dict[str, Any]:
-    import ducc0
-
-    rings: dict[str, Any] = ducc0.healpix.Healpix_Base(n_side, "RING").sht_info()
-    return rings

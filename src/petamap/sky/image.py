@@ -49,9 +49,10 @@ class ImagePixels(ABC):
 
     def __post_init__(self) -> None:
         for name in ("crval", "crpix", "cdelt"):
-            pair = tuple(float(value) for value in getattr(self, name))
+            given = tuple(getattr(self, name))
+            pair = tuple(math.nan if isinstance(value, complex) else float(value) for value in given)
             if len(pair) != 2 or not all(map(math.isfinite, pair)):
-                raise ConfigError(f"{name} must be two finite numbers, not {pair}")
+                raise ConfigError(f"{name} must be two finite numbers, not {given!r:.100}")
             object.__setattr__(self, name, pair)
         if not all(abs(step) > 1e-12 for step in self.cdelt):
             raise ConfigError(f"cdelt must not be zero, but is {self.cdelt}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -61,7 +62,7 @@ def _larger_pixels(pixels: Pixelization, factor: int) -> tuple[Pixelization, Int
 
 
 def _check_factor(factor: int, count: int, what: str) -> None:
-    if int(factor) != factor or factor < 1 or count % int(factor):
+    if not math.isfinite(factor) or int(factor) != factor or factor < 1 or count % int(factor):
         known = ", ".join(str(n) for n in range(1, min(count, 64) + 1) if count % n == 0)
         raise ConfigError(f"{count} {what} are no multiple of {factor}", mend=f"take one of {known}")
 

@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 
+from petacomm.base.arguments import require_text
 from petacomm.base.errors import ConfigError, DataError
 from petamap.sky.component_spectra import BOLTZMANN, thermodynamic_conversion
 
@@ -37,7 +38,7 @@ def to_kelvin(unit: str) -> tuple[float, str]:
     >>> to_kelvin("mK")
     (0.001, 'K_CMB')
     """
-    match = _KELVIN.fullmatch(unit.strip())
+    match = _KELVIN.fullmatch(require_text(unit, "unit").strip())
     if match is None:
         return 1.0, unit.strip()
     factor = _PREFIXES[match["prefix"]]
@@ -97,6 +98,7 @@ def convert_unit(unit: str, wanted: str, frequency: float | None) -> tuple[float
 
 def _parse(unit: str) -> tuple[float, str, int] | None:
     """Return factor of the prefix, base and power of a unit; None for others."""
+    require_text(unit, "unit")
     for base, pattern in _BASES.items():
         match = pattern.fullmatch(unit.strip())
         if match is not None:

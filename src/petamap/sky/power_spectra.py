@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from petacomm.base.arguments import real_array
 from petacomm.base.display import Displayed, some_names
 from petacomm.base.errors import DataError
 from petacomm.base.typing import FloatArray
@@ -48,6 +49,7 @@ class Spectra(Displayed):
         return {"names": some_names(self.names, 6), "l_max": self.l_max, "unit": self.unit}
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "values", real_array(self.values, "spectra"))
         if self.values.ndim != 2 or len(self.values) != len(self.names) or not self.values.size:
             raise DataError(f"{self.values.shape} numbers are no spectra {' '.join(self.names)}")
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from petacomm.base.arguments import numeric_array
 from petacomm.base.display import html_table
 from petacomm.base.errors import ConfigError, DataError, did_you_mean, require_known
 from petacomm.base.threads import available_threads
@@ -79,6 +80,9 @@ class SkyMap:
     frame: str | None = None
     polarization: str | None = None
     warnings: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.__dict__.update(values=numeric_array(self.values, "values", 2), units=tuple(self.units))
 
     @property
     def stokes(self) -> Stokes | None:
@@ -488,7 +492,8 @@ class SkyMap:
         rows = []
         for name, unit, column in zip(self.names, self.units, self.values, strict=True):
             seen = column[np.isfinite(column)]
-            numbers = (seen.min(), seen.mean(), seen.max(), seen.std()) if seen.size else (np.nan,) * 4
+            with np.errstate(over="ignore"):
+                numbers = (seen.min(), seen.mean(), seen.max(), seen.std()) if seen.size else (np.nan,) * 4
             rows.append((name, unit, f"{seen.size:,}", *(f"{number:.4g}" for number in numbers)))
         heads = ("column", "unit", "pixels observed", "least", "mean", "greatest", "standard deviation")
         return html_table(f"SkyMap: {self._place()}", rows, heads)

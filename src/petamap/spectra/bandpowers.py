@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from petacomm.base.arguments import real_array
 from petacomm.base.display import Displayed, some_names
 from petacomm.base.errors import DataError
 from petacomm.base.typing import FloatArray
@@ -48,6 +49,9 @@ class Bandpowers(Displayed):
     covariance: FloatArray | None = None
     windows: FloatArray | None = None
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", real_array(self.values, "bandpowers", 2))
+
     def _facts(self) -> dict[str, object]:
         ranges = self.binning.ranges
         return {
@@ -84,7 +88,10 @@ class Bandpowers(Displayed):
         -------
         Bandpowers
         """
-        covariance = np.diag((errors**2).ravel()).reshape(self.values.shape * 2)
+        sigma = real_array(errors, "errors of bandpowers", 2)
+        if sigma.shape != self.values.shape:
+            raise DataError(f"errors of shape {sigma.shape} for bandpowers of shape {self.values.shape}")
+        covariance = np.diag((sigma**2).ravel()).reshape(self.values.shape * 2)
         return replace(self, covariance=covariance)
 
     def cut(self, n_bins: int) -> Bandpowers:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from petamap.spectra.transforms import Harmonics
 WINDOWS = ("TT", "TP", "PT", "PP")
 KINDS = ("00", "02", "20", "++", "--")
 PURE_KINDS = ("pp", "2p", "0p", "p0")
+_PART = 1 << 28  # terms of the sums that one call of the kernel makes: half a second of a core
 
 # pseudo-spectrum from true spectra: which matrix, with which sign (Brown, Castro & Taylor 2005, equation 16)
 _MIXING: dict[str, dict[str, tuple[str, float]]] = {
@@ -128,9 +130,18 @@ def _matrices(windows: Mapping[str, FloatArray], l_max: int, n_threads: int) -> 
             row[: len(windows[kind])] = windows[kind]
     padded *= (2 * np.arange(size) + 1) / (4 * np.pi)
     matrices = np.empty((len(KINDS), l_max + 1, l_max + 1))
-    _spectra.coupling(padded, _central_binomials(2 * l_max), matrices, n_threads)
+    central = _central_binomials(2 * l_max)
+    for first, stop in _parts(l_max):  # signals are raised between two
+        _spectra.coupling(padded, central, first, stop, matrices, n_threads)
     matrices *= 2 * np.arange(l_max + 1) + 1
     return matrices
+
+
+def _parts(l_max: int) -> Iterator[tuple[int, int]]:
+    """Yield ranges of multipoles whose rows, of as many terms as the square of each, are equal work."""
+    n_parts = -(-((l_max + 1) ** 3) // (3 * _PART))
+    edges = np.rint((l_max + 1) * (np.arange(n_parts + 1) / n_parts) ** (1 / 3)).astype(int)
+    return pairwise(np.unique(edges).tolist())
 
 
 def spin_factor(l: FloatArray) -> FloatArray:  # noqa: E741

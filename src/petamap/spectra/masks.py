@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 
+from petacomm.base.arguments import real_array
 from petacomm.base.errors import ConfigError
 from petacomm.base.typing import FloatArray
 from petamap.sky.harmonics import analyse, in_ring_order, multipoles, synthesise
@@ -18,6 +19,7 @@ from petamap.spectra.transforms import check_weights
 Apodization = Literal["C1", "C2", "smooth"]
 APODIZATIONS: tuple[Apodization, ...] = ("C1", "C2", "smooth")
 _PIECE = 1 << 16  # pixels whose directions are in work at once
+_SEARCHED = 1 << 18  # pixels whose neighbours are looked for at once
 _SMOOTHNESS = 5  # the power of the kernel that edges are convolved with
 
 
@@ -49,10 +51,11 @@ def distance_to_masked(
     if masked.all():
         return distance
     directions = pixelization.directions_of(np.arange(pixelization.n_pix), n_threads)
-    chords, _ = cKDTree(directions[masked]).query(
-        directions[~masked], workers=n_threads, distance_upper_bound=2 * math.sin(reach / 2) + 1e-9
-    )
-    distance[~masked] = np.where(np.isinf(chords), math.pi, 2 * np.arcsin(np.minimum(chords / 2, 1.0)))
+    tree, limit, inside = cKDTree(directions[masked]), 2 * math.sin(reach / 2) + 1e-9, np.flatnonzero(~masked)
+    for first in range(0, len(inside), _SEARCHED):  # signals are raised between two
+        piece = inside[first : first + _SEARCHED]
+        chords, _ = tree.query(directions[piece], workers=n_threads, distance_upper_bound=limit)
+        distance[piece] = np.where(np.isinf(chords), math.pi, 2 * np.arcsin(np.minimum(chords / 2, 1.0)))
     return distance
 
 
@@ -109,6 +112,7 @@ def apodize(
     True
     """
     check_weights(mask, pixelization, "the mask")
+    mask = real_array(mask, "the mask")
     if not 0 <= width <= math.pi:
         raise ConfigError(f"the width of apodization {width} is not between 0 and pi radians")
     if kind not in APODIZATIONS:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from petacomm.base.arguments import require_integer, require_real
 from petacomm.base.display import Displayed
 from petacomm.base.errors import ConfigError, DataError
 from petacomm.base.typing import FloatArray
@@ -34,6 +35,7 @@ from petamap.spectra.transforms import Harmonics, weighted_harmonics
 
 # Width of edges in pixels that keeps E out of pure B to 1e-4 (docs/petamap/spectra.md).
 _PIXELS_OF_EDGES = 10.5
+_LARGEST, _MOST_ITERATIONS = 2**20, 1000  # multipole; residuals that are analysed
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,16 @@ class SpectraChoices:
     pure: str = ""
     iterations: int = ITERATIONS
     n_threads: int = 1
+
+    def __post_init__(self) -> None:
+        for name, least, most in (
+            ("l_min", 0, _LARGEST), ("l_max", 0, _LARGEST), ("width", 1, _LARGEST), ("n_threads", 1, 2**16),
+            ("iterations", 0, _MOST_ITERATIONS),
+        ):  # fmt: skip
+            if getattr(self, name) is not None:
+                require_integer(getattr(self, name), name, least, most)
+        for name in ("fwhm", "apodization"):
+            require_real(getattr(self, name), name, 0.0, math.pi)
 
 
 @dataclass(frozen=True, repr=False)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from petacomm.base.arguments import real_array
 from petacomm.base.errors import ConfigError, DataError
 from petacomm.base.typing import ComplexArray, FloatArray
 from petamap.sky.harmonics import ITERATIONS, analyse, in_ring_order
@@ -145,11 +146,11 @@ def check_weights(weights: FloatArray, pixelization: Healpix, what: str = "the w
     DataError
         If there are not as many as pixels, or one is negative or not finite.
     """
-    if weights.shape != (pixelization.n_pix,):
+    if np.shape(weights) != (pixelization.n_pix,):
         raise DataError(
-            f"{what}: {weights.size} pixels, not the {pixelization.n_pix} of n_side {pixelization.n_side}",
+            f"{what}: {np.size(weights)} pixels, not {pixelization.n_pix} of n_side {pixelization.n_side}",
             mend="bring both to one n_side",
         )
-    bad = ~(weights >= 0) | ~np.isfinite(weights)
+    bad = ~(real_array(weights, what) >= 0) | ~np.isfinite(weights)
     if bad.any():
         raise DataError(f"{what} are negative or not finite in pixel {int(np.flatnonzero(bad)[0])}")

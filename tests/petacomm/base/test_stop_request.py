@@ -41,6 +41,32 @@ def test_a_deferred_signal_is_noted_alone():
         assert stop.signal == signal.SIGTERM
 
 
+def test_a_deferred_sigterm_ends_work_that_is_to_end_at_once():
+    with StopRequest({}).signals() as stop, in_phase("spectra"):
+        stop.defer()
+        with (
+            pytest.raises(Interruption, match="stopped by SIGTERM in phase 'spectra'"),
+            stop.ending_at_once(),
+        ):
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(1)
+        os.kill(os.getpid(), signal.SIGTERM)  # of no effect after the block
+        with pytest.raises(Interruption), stop.ending_at_once():  # what came before it ends the next one
+            raise AssertionError("the block was begun")
+
+
+def test_a_deferred_sigusr1_lets_such_work_go_on():
+    with StopRequest({}).signals() as stop:
+        stop.defer()
+        with stop.ending_at_once():
+            os.kill(os.getpid(), signal.SIGUSR1)
+            time.sleep(0.01)
+        assert stop.signal == signal.SIGUSR1
+        with pytest.raises(Interruption, match="SIGTERM"), stop.ending_at_once():
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(1)
+
+
 @pytest.mark.parametrize("told", [{}, {"SLURM_JOB_END_TIME": "1000000000"}])
 def test_the_end_of_the_time_ends_at_once_and_names_the_phase(told):
     said = r"the time of the job ends in phase 'data', before there is anything to save \(give it more"

@@ -1,14 +1,23 @@
 """Work over threads: order, errors and states; and timers of phases."""
 
+import os
+import signal
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
 from commands import run_command
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from petacomm.base.threads import available_threads, map_threads, map_with_states, single_blas_thread
+from petacomm.base.threads import (
+    available_threads,
+    end_if_cancelled,
+    map_threads,
+    map_with_states,
+    single_blas_thread,
+)
 from petacomm.base.timers import Timers
 
 
@@ -30,6 +39,47 @@ def test_the_first_error_is_raised_and_other_work_cancelled(n_threads):
     with pytest.raises(KeyError, match="3"):
         map_threads(work, range(100_000), n_threads)
     assert len(done) < 100_000
+
+
+def long_work(begun, ended):
+    """Return work of which the first item fails once another one is in its many steps."""
+
+    def work(item):
+        if item == 0:
+            begun.wait(10)
+            raise KeyError(item)
+        begun.set()
+        for _ in range(2000):
+            end_if_cancelled()
+            time.sleep(0.005)
+        ended.append(item)
+
+    return work
+
+
+def test_work_that_nobody_waits_for_ends_between_two_steps():
+    begun, ended = threading.Event(), []
+    with pytest.raises(KeyError):
+        map_threads(long_work(begun, ended), range(2), 2)
+    assert begun.is_set() and not ended
+
+
+def test_a_signal_ends_the_work_of_all_threads_between_two_steps():
+    begun, ended = threading.Event(), []
+
+    def interrupt():
+        begun.wait(10)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    with pytest.raises(KeyboardInterrupt):
+        map_threads(long_work(begun, ended), [1, 2], 2)
+    assert begun.is_set() and not ended
+
+
+def test_work_outside_of_threads_is_never_cancelled():
+    end_if_cancelled()
+    assert map_threads(lambda _: end_if_cancelled(), range(3), 2) == [None] * 3
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 5])

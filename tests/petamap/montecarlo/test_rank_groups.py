@@ -9,8 +9,9 @@ import pytest
 from montecarlo_runs import configured
 
 from petacomm.topology import load_machine
-from petamap.montecarlo import rank_groups
-from petamap.montecarlo.rank_groups import RankGroups, _best, _group_counts
+from petamap.montecarlo import group_plan
+from petamap.montecarlo.group_plan import group_counts
+from petamap.montecarlo.rank_groups import RankGroups, _best
 
 MACHINE = replace(load_machine("one-node"), nodes=64, sockets_per_node=1, cores_per_socket=16)
 GB = 10**9
@@ -27,9 +28,9 @@ def test_batches():
 
 
 def test_candidates_for_the_number_of_groups():
-    assert _group_counts(12, 100) == [1, 2, 3, 4, 6, 12] and _group_counts(12, 5) == [1, 2, 3, 4]
-    assert _group_counts(7, 100) == [1, 7] and _group_counts(1, 1) == [1]
-    many = _group_counts(16384, 10_000)
+    assert group_counts(12, 100) == [1, 2, 3, 4, 6, 12] and group_counts(12, 5) == [1, 2, 3, 4]
+    assert group_counts(7, 100) == [1, 7] and group_counts(1, 1) == [1]
+    many = group_counts(16384, 10_000)
     assert many[0] == 1 and len(many) <= 7 and all(16384 % groups == 0 for groups in many)
 
 
@@ -44,9 +45,9 @@ def _plan(memory=1.0, sums=1e-3, n_samp=1e8):
             best="owner",
             threads=1,
         )
-        return SimpleNamespace(predictions=(prediction,), n_samp=n_samp)
+        return SimpleNamespace(best=prediction, n_samp=n_samp, n_stokes=3, n_pix=12 * 16**2)
 
-    return mock.patch.object(rank_groups, "plan", plan)
+    return mock.patch.object(group_plan, "plan", plan)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,9 @@ from mpi import run_ranks
 from stopping import StopAfter
 
 from petacomm.base.errors import ConfigError, Interruption
+from petacomm.base.stop_request import StopRequest
 from petamap.mapmaking import checkpoint_pace
+from petamap.spectra.pseudo_cl import PseudoClEstimator
 
 SETTINGS = ("montecarlo.realizations=6", "source.0.duration=3 h", "montecarlo.maps=true")
 
@@ -72,6 +74,29 @@ def test_a_checkpoint_of_another_configuration_is_refused(tmp_path):
         made(tmp_path, *SETTINGS, "run.seed=8")
     made(tmp_path, *SETTINGS, "run.seed=8", "products.overwrite=true")
     assert not (tmp_path / "tiny_mc.checkpoint").exists()
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_a_signal_amid_the_spectra_ends_them(tmp_path, monkeypatch, n_threads):
+    """All six realizations are one batch; the signal comes while spectra of the second one are made."""
+    settings = (*SETTINGS, "montecarlo.batch=6", f"resources.threads={n_threads}")
+    made(tmp_path / "whole", *settings)
+    whole, asked = PseudoClEstimator.pseudo, []
+
+    def pseudo(self, values):
+        asked.append(len(asked))
+        if len(asked) == 4:  # of the noise of the second realization, or while both are in work
+            os.kill(os.getpid(), signal.SIGTERM)
+        return whole(self, values)
+
+    with monkeypatch.context() as patch, StopRequest({}).signals() as stop:
+        patch.setattr(PseudoClEstimator, "pseudo", pseudo)
+        with pytest.raises(Interruption, match=r"SIGTERM in phase 'spectra' .*the same command goes on"):
+            made(tmp_path / "b", *settings, stop=stop)
+    assert 0 < len(asked) < 8 and np.count_nonzero(arrays(tmp_path / "b")["status"]) <= 2
+    made(tmp_path / "b", *settings)
+    files = [(tmp_path / name / "tiny_mc.h5").read_bytes() for name in ("whole", "b")]
+    assert files[0] == files[1]
 
 
 def stop_on_ranks(comm):

@@ -10,6 +10,7 @@ from wigner import three_j
 
 from petamap.sky.healpix import Healpix
 from petamap.sky.power_spectra import Spectra
+from petamap.spectra import coupling
 from petamap.spectra.coupling import KINDS, WINDOWS, coupling_of_windows, mode_coupling
 from petamap.spectra.transforms import weighted_harmonics
 
@@ -35,6 +36,18 @@ def test_against_exact_symbols(l_max, n_window):
     windows = {kind: rng.standard_normal(n_window) for kind in WINDOWS}
     found, expected = coupling_of_windows(windows, l_max).matrices, dense(windows, l_max)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-14 * max(np.abs(expected).max(), 1))
+
+
+@pytest.mark.parametrize("part", [1, 5000, 1 << 40])
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_no_bit_depends_on_parts(monkeypatch, part, n_threads):
+    rng = np.random.default_rng(1)
+    windows = {kind: rng.standard_normal(50) for kind in WINDOWS}
+    whole = coupling_of_windows(windows, 40).matrices
+    monkeypatch.setattr(coupling, "_PART", part)
+    edges = [0, *(stop for _, stop in coupling._parts(40))]
+    assert edges == sorted(edges) and edges[-1] == 41 and (part > 1) == (len(edges) < 40)
+    assert np.array_equal(coupling_of_windows(windows, 40, n_threads).matrices, whole)
 
 
 def test_at_high_multipoles_against_another_recursion():

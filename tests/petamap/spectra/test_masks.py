@@ -6,6 +6,7 @@ import pytest
 
 from petacomm.base.errors import ConfigError, DataError
 from petamap.sky.healpix import Healpix
+from petamap.spectra import masks
 from petamap.spectra.masks import (
     APODIZATIONS,
     apodize,
@@ -23,12 +24,14 @@ def cap(radius_deg):
     return (DIRECTIONS[:, 2] > np.cos(np.radians(radius_deg))).astype(float)
 
 
-def test_distances_are_those_on_the_sphere():
+def test_distances_are_those_on_the_sphere(monkeypatch):
     mask = (np.random.default_rng(1).random(SKY.n_pix) > 0.01).astype(float)
     cosines = np.clip(DIRECTIONS @ DIRECTIONS[mask == 0].T, -1, 1).max(axis=1)
     found = distance_to_masked(mask, SKY)
     np.testing.assert_allclose(found, np.where(mask > 0, np.arccos(cosines), 0), atol=1e-7)
     np.testing.assert_array_equal(distance_to_masked(mask, SKY, 3), found)
+    monkeypatch.setattr(masks, "_SEARCHED", 100)
+    np.testing.assert_array_equal(distance_to_masked(mask, SKY), found)
     assert distance_to_masked(np.ones(SKY.n_pix), SKY).min() == np.pi
     assert distance_to_masked(np.zeros(SKY.n_pix), SKY).max() == 0
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from petacomm.base.arguments import require_integer
 from petacomm.base.errors import ConfigError
 from petacomm.topology.detect import cray, fujitsu, slurm
 from petacomm.topology.detect.coordinates import read_coordinates, write_coordinates
@@ -28,6 +29,8 @@ __all__ = [
     "read_sysfs",
     "write_coordinates",
 ]
+
+_MOST_RANKS = 2**24
 
 
 class _Communicator(Protocol):
@@ -78,7 +81,7 @@ def detect_allocation(
         conf = Path(environ.get("SLURM_CONF", root / "etc/slurm/slurm.conf")).with_name("topology.conf")
         return slurm.slurm_allocation(environ, read_topology_conf(conf) if conf.is_file() else None)
     layout = detect_node_layout(environ, root)
-    count = layout.n_cores if n_ranks is None else n_ranks
+    count = layout.n_cores if n_ranks is None else require_integer(n_ranks, "n_ranks", 1, _MOST_RANKS)
     network, nodes = fat_tree_from_paths([(socket.gethostname(),)] * count)
     source = f"one node, {layout.n_cores} cores by {layout.source}"
     return TopologyManager(network, nodes, hosts=[socket.gethostname()] * count, source=source)

@@ -88,6 +88,9 @@ def open_signal_parts(
     A source is random if it has an attribute ``part`` that is not None. See `open_sources`.
     """
     observations = list(given)
+    for number, observation in enumerate(observations):
+        if not isinstance(observation, Observation):
+            raise ConfigError(f"observation {number} is a {type(observation).__name__}")
     fixed = {observation.name: observation.signals for observation in given}
     random_sources: list[RandomSource] = []
     for entry in config.sources:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from petacomm.base.arguments import require_text
 from petacomm.base.errors import ConfigError, did_you_mean
 from petacomm.base.toml import parse_toml
 from petamap.data.config.document import Document, DocumentTable, Value
@@ -30,7 +31,7 @@ def override_document(document: Document, overrides: Sequence[str]) -> None:
 
 
 def _replace(document: Document, text: str) -> None:
-    name, equals, written = text.partition("=")
+    name, equals, written = require_text(text, "override").partition("=")
     parts = name.strip().split(".")
     if not equals or len(parts) < 2:
         raise ConfigError(f"'{text}' is not key=value", mend="write e.g. solver.tolerance=1e-8")

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from petacomm.base.arguments import require_text
 from petacomm.base.errors import ConfigError, did_you_mean
 from petacomm.base.files import require_file
 from petamap.data.config.document import Document
@@ -90,7 +91,8 @@ def parse_config(
     >>> config.map.n_side, config.sources[0].kind
     (64, 'satellite')
     """
-    document, n_lines = _document(text, path)
+    path = Path(path)
+    document, n_lines = _document(require_text(text, "configuration"), path)
     if document.includes:
         include_files(document, path, n_lines, _included)
     override_document(document, overrides)
@@ -99,13 +101,13 @@ def parse_config(
 
 def _document(text: str, path: Path) -> tuple[Document, int]:
     """Return the document of a text and the number of its lines."""
+    if path.suffix.lower() not in _READERS:
+        raise ConfigError("a run configuration is a .toml or an .xml file", where=str(path))
     document: Document = _READERS[path.suffix.lower()](text, str(path), path.absolute().parent)
     return document, text.count("\n") + 1
 
 
 def _included(path: Path) -> tuple[Document, int]:
-    if path.suffix.lower() not in _READERS:
-        raise ConfigError("a run configuration is a .toml or an .xml file", where=str(path))
     return _document(_text(path), path)
 
 

@@ -1,0 +1,266 @@
+"""Predicted time and memory of the realizations of a Monte Carlo in a number of groups of ranks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from petacomm.base.errors import ConfigError
+from petacomm.base.progress import Progress
+from petacomm.reduction import AUTO
+from petacomm.topology import Machine
+from petamap.data.config import RunConfig
+from petamap.mapmaking.distribution import Distribution, find_distribution
+from petamap.montecarlo.draws import MAPPED_PARTS
+from petamap.planning.plan import plan
+from petamap.planning.scanned_run import ScannedRun
+from petamap.sky.harmonics import ITERATIONS
+from petamap.sky.stokes import Stokes
+
+# Right-hand sides in one pass over the pointing; more have little benefit.
+_PASS = 8
+# Nanoseconds per sample and core: an iteration of a data set, and what all that are solved for at once have
+# in common, with pointing kept and recomputed; simulation and reading of a data set; set-up. Measured on one
+# core of an EPYC (Zen 4). Expected iterations of a map.
+_ITERATION, _KEPT, _RECOMPUTED, _READ, _SET_UP, _ITERATIONS = 4.4, 4.0, 11.0, 45.0, 60.0, 30
+# Per iteration: reductions of pixels (to the owners and back), and of scalars.
+_SUMS, _NUMBERS = 2, 3
+# Nanoseconds on one core: for each n_side^2 and n_side^3 of a transform of one component to l_max =
+# 3 n_side - 1, for each n_side l_max^2 of a sky of three. Within 20 % of what was measured for n_side 128 to
+# 1024.
+_ANALYSIS, _SYNTHESIS = (300.0, 1.2), 1.0
+# Largest number of candidates for the number of groups.
+_MAX_CANDIDATES = 6
+# l_max of skies beyond which the spectra that come with petamap end.
+_SKY_L_MAX = 2000
+
+
+@dataclass(frozen=True)
+class GroupPlan:
+    """Prediction of a Monte Carlo in groups of ranks, each of which maps some realizations at once.
+
+    Attributes
+    ----------
+    groups, ranks : int
+        Groups, and ranks of each.
+    batch : int
+        Realizations that a group maps at once where it has the memory; seconds are of so many.
+    each : int
+        Realizations of a group.
+    kept : bool
+        Whether there is memory for pointing to be kept.
+    memory : float
+        Bytes of a process that maps one realization at a time.
+    set_up : float
+        Seconds before the first realization.
+    reading, iterating, reducing, skies, spectra : float
+        Seconds of a realization of a group: simulation of its samples; iterations; their reductions of
+        pixels and scalars; synthesis of its skies; spectra of its maps.
+    sums : float
+        Seconds of the reductions of an iteration.
+    """
+
+    groups: int
+    ranks: int
+    batch: int
+    each: int
+    kept: bool
+    memory: float
+    set_up: float
+    reading: float
+    iterating: float
+    reducing: float
+    skies: float
+    spectra: float
+    sums: float
+
+    @property
+    def realization(self) -> float:
+        """Seconds of a realization of a group."""
+        return self.reading + self.iterating + self.reducing + self.skies + self.spectra
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of all realizations."""
+        return self.set_up + self.each * self.realization
+
+
+def expected_iterations(config: RunConfig) -> int:
+    """Return how many iterations a map is taken to need; only the run finds out."""
+    return 0 if config.solver.binned_only else min(_ITERATIONS, config.solver.max_iterations)
+
+
+def largest_batch(config: RunConfig, groups: int) -> int:
+    """Return how many realizations a group maps at once, where it has the memory."""
+    options = config.montecarlo
+    each = -(-options.realizations // groups)
+    return options.batch or max(1, min(_PASS // len(MAPPED_PARTS[options.parts]), each))
+
+
+def plan_group(
+    config: RunConfig,
+    groups: int,
+    ranks: int,
+    n_threads: int,
+    machine: Machine,
+    limit: float,
+    progress: Progress | None = None,
+) -> GroupPlan:
+    """Return the prediction of a Monte Carlo in groups of so many ranks.
+
+    Parameters
+    ----------
+    config : RunConfig
+    groups, ranks, n_threads : int
+        Groups, ranks of each, and threads of a rank.
+    machine : Machine
+    limit : float
+        Bytes of a process up to which pointing is kept, where the configuration leaves that open.
+    progress : Progress, optional
+    """
+    batch, n_solved = largest_batch(config, groups), len(MAPPED_PARTS[config.montecarlo.parts])
+    run_plan = plan(
+        config, ranks, machine, n_threads=n_threads, distributions=_distributions(config), threads=[1],
+        n_rhs=n_solved, progress=progress,
+    )  # fmt: skip
+    prediction, on_node = run_plan.best, min(ranks, machine.cores)
+    beside = bytes_beside(config, run_plan.n_stokes, run_plan.n_pix, n_threads, ranks, on_node, 1)
+    room = config.resources.pointing == "auto" and prediction.memory_kept + beside <= limit
+    kept = room or config.resources.pointing == "keep"
+    sums = _SUMS * prediction.seconds[prediction.best] * (ranks > 1)
+    sums += _NUMBERS * 2 * math.ceil(math.log2(ranks)) * machine.latency
+    samples, iterations = run_plan.n_samp / (ranks * n_threads), expected_iterations(config)
+    common = (_KEPT if kept else _RECOMPUTED) / (batch * n_solved)
+    reading = n_solved * samples * _READ * 1e-9
+    iterating = n_solved * iterations * samples * (_ITERATION + common) * 1e-9
+    reducing = n_solved * iterations * sums
+    n_training = config.montecarlo.vectors_from if config.montecarlo.vectors else 0
+    return GroupPlan(
+        groups, ranks, batch, -(-config.montecarlo.realizations // groups), kept,
+        (prediction.memory_kept if kept else prediction.memory) + beside,
+        samples * _SET_UP * 1e-9 + n_training * (reading + iterating + reducing),
+        reading, iterating, reducing, _synthesis_seconds(config),
+        _spectra_seconds(config) / min(batch, ranks * n_threads), sums,
+    )  # fmt: skip
+
+
+def _distributions(config: RunConfig) -> list[Distribution] | None:
+    """Return the distribution that is asked for; None for the fastest."""
+    if config.comm.distribution == AUTO:
+        return None
+    n_det = max(one.n_det for one in ScannedRun.open(config).observations)
+    return [find_distribution(config.comm.distribution, n_det)]
+
+
+def bytes_beside(
+    config: RunConfig, n_stokes: int, n_pix: int, n_threads: int, ranks: int, on_node: int, batch: int
+) -> float:
+    """Return the bytes of a rank beside those of the solver: of skies or, later, of spectra.
+
+    Parameters
+    ----------
+    config : RunConfig
+    n_stokes, n_pix : int
+        Of the maps.
+    n_threads : int
+        Threads of a rank.
+    ranks, on_node : int
+        Ranks of the group, and those of them on a node.
+    batch : int
+        Realizations at once.
+    """
+    sky = sum(3 * 8 * 12 * n_side**2 for n_side, _ in _skies(config))
+    # one that is made, in two orders, and those that a node shares
+    skies = 2 * sky + batch * sky / on_node
+    return max(
+        skies, _spectra_bytes(config, n_stokes, 8 * n_pix, min(-(-batch // ranks), n_threads), on_node)
+    )
+
+
+def _spectra_bytes(config: RunConfig, n_stokes: int, one: int, at_once: int, on_node: int) -> float:
+    """Return the bytes of a rank that makes spectra: of whole maps, and its part of what a node shares.
+
+    A map in work takes about five maps of a component, each of so many bytes, beside its own.
+    """
+    # weights, directions, harmonics of the weights
+    shared = (2 + 3 * (not config.spectra.keep_dipole) + 2.25 * n_stokes) * one
+    # a realization for each thread, gathered and in work
+    return shared / on_node + at_once * (_n_maps(config) * n_stokes + n_stokes + 5) * one
+
+
+def _n_maps(config: RunConfig) -> int:
+    """Return of how many maps of a realization there are spectra: of its parts, and of their sum."""
+    n_parts = len(MAPPED_PARTS[config.montecarlo.parts])
+    return n_parts + (n_parts == 2)
+
+
+def _skies(config: RunConfig) -> list[tuple[int, int]]:
+    """Return the n_side and the l_max of the skies that sources have."""
+    found = []
+    for source in config.sources:
+        options: Any = source.options
+        if "sky" in source.kind and getattr(options, "n_side", None):
+            l_max = getattr(options, "l_max", None) or min(2 * options.n_side, _SKY_L_MAX)
+            found.append((int(options.n_side), int(l_max)))
+    return found
+
+
+def _synthesis_seconds(config: RunConfig) -> float:
+    """Return the seconds in which one core makes the skies of a realization."""
+    return sum(n_side * l_max**2 * _SYNTHESIS * 1e-9 for n_side, l_max in _skies(config))
+
+
+def _spectra_seconds(config: RunConfig) -> float:
+    """Return the seconds in which one core makes the spectra of the maps of a realization."""
+    transforms = 1 + 2 * ITERATIONS
+    components = Stokes(config.map.stokes).n * _n_maps(config)
+    n_side, (flat, steep) = config.map.n_side or 1, _ANALYSIS
+    return components * transforms * n_side**2 * (flat + steep * n_side) * 1e-9
+
+
+def plan_montecarlo(
+    config: RunConfig, cores: int, machine: Machine, progress: Progress | None = None
+) -> list[GroupPlan]:
+    """Return predictions of a Monte Carlo with a rank a core, for some numbers of groups.
+
+    Parameters
+    ----------
+    config : RunConfig
+    cores : int
+        Cores of the machine that are used.
+    machine : Machine
+    progress : Progress, optional
+
+    Raises
+    ------
+    ConfigError
+        If the map is not HEALPix, the machine has fewer cores, or no group has data for all of its ranks.
+    """
+    if config.map.pixelization != "healpix":
+        what = f"spectra need HEALPix pixels, not {config.map.pixelization}"
+        raise ConfigError(what, mend='map.pixelization = "healpix"')
+    wish = config.montecarlo.groups
+    counts = [min(wish, cores)] if wish else group_counts(cores, config.montecarlo.realizations)
+    blocks = ScannedRun.open(config).layout.n_blocks
+    usable = [groups for groups in counts if cores // groups <= blocks]
+    if not usable:
+        raise ConfigError(
+            f"{blocks} blocks of data for {cores // counts[-1]} ranks",
+            mend="take fewer ranks, or more groups (montecarlo.groups)",
+        )
+    limit = config.resources.memory or 0
+    return [plan_group(config, one, cores // one, 1, machine, limit, progress) for one in usable]
+
+
+def group_counts(size: int, realizations: int, most: int = _MAX_CANDIDATES) -> list[int]:
+    """Return candidates for the number of groups of equal size, beginning with 1; about `most` of them."""
+    numbers = [groups for groups in range(1, min(size, realizations) + 1) if size % groups == 0]
+    step = -(-len(numbers) // most)
+    return sorted({*numbers[::step], numbers[-1]})
+
+
+def fastest(plans: Sequence[GroupPlan], limit: float = math.inf) -> GroupPlan | None:
+    """Return the plan with the least time of those whose processes have room; None if there is none."""
+    return min((one for one in plans if one.memory <= limit), key=lambda one: one.seconds, default=None)
