@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from petacomm import __version__
-from petacomm.cli import completion, datatypes, mapping, net, record, topology
+from petacomm.cli import completion, datatypes, mapping, net, record, topology, tune
 from petacomm.cli.parser import Parser, command_parser, run_command
 
 _DESCRIPTION = "Communication for jobs that must scale: predicted, placed and timed."
@@ -17,6 +17,8 @@ start here:
   petacomm map job.toml --report job.html  where the ranks of a job should go
   petacomm record --out graph -- mpiexec -n 64 ./program
                                            which ranks of a job exchange how much
+  petacomm tune --out tuning -- mpiexec -n 8
+                                           faster algorithms of MPI's collectives, as rules for it
   mpiexec -n 4 petacomm datatypes bench    packing, datatypes and shared memory on this machine
 
 exit codes: 0 done, 2 configuration, 3 input data, 5 resources, 130 interrupted, 143 terminated
@@ -25,7 +27,7 @@ exit codes: 0 done, 2 configuration, 3 input data, 5 resources, 130 interrupted,
 
 def build_parser() -> Parser:
     """Return the parser of the command line; it imports nothing heavy."""
-    modules = net, mapping, record, topology, datatypes, completion
+    modules = net, mapping, record, tune, topology, datatypes, completion
     return command_parser("petacomm", __version__, _DESCRIPTION, _EPILOG, modules)
 
 

@@ -1,0 +1,104 @@
+"""Choice of an algorithm by paired timings: one that is not the default must be faster beyond noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+DEFAULT = "default"
+_ERROR = 0.05  # probability that any choice of a cell is of noise alone
+_CLEAR = 1.03  # gains whose lower bound is less are not worth a rule
+
+
+@dataclass(frozen=True)
+class AlgorithmChoice:
+    """The algorithm that was chosen for a collective and a size.
+
+    Attributes
+    ----------
+    name : str
+        Name of the algorithm, or "default".
+    gain : float
+        Median over rounds of the time of the default by that of the algorithm.
+    low, high : float
+        Bounds of the median: a confidence interval.
+    """
+
+    name: str
+    gain: float = 1.0
+    low: float = 1.0
+    high: float = 1.0
+
+
+def median_bounds(values: Sequence[float], error: float) -> tuple[float, float]:
+    """Return a confidence interval of the median of any distribution, from order statistics.
+
+    The k-th smallest and k-th largest of n values enclose the median but for a probability of
+    2 P(B < k), with B binomial of n trials of 1/2.
+
+    Parameters
+    ----------
+    values : sequence of float
+    error : float
+        Probability that the median is outside.
+
+    Returns
+    -------
+    low, high : float
+        0 and infinity if there are too few values.
+    """
+    ordered, n = sorted(values), len(values)
+    outside, k = 0.0, 0
+    while k < n // 2 and outside + 2 * math.comb(n, k) / 2**n <= error:
+        outside += 2 * math.comb(n, k) / 2**n
+        k += 1
+    return (ordered[k - 1], ordered[n - k]) if k else (0.0, math.inf)
+
+
+def select_algorithm(times: Mapping[str, Sequence[float]]) -> AlgorithmChoice:
+    """Return the algorithm of a cell whose gain has the largest lower bound, or the default.
+
+    Parameters
+    ----------
+    times : mapping of str to sequence of float
+        Seconds of "default" and of each algorithm, in rounds in which all take turns. An algorithm may have
+        fewer rounds than the default, if it was given up.
+
+    Returns
+    -------
+    AlgorithmChoice
+        The bounds of all algorithms hold together with 95 % (Bonferroni).
+    """
+    others = [name for name in times if name != DEFAULT]
+    best = AlgorithmChoice(DEFAULT)
+    for name in others:
+        ratios = [own / taken for own, taken in zip(times[DEFAULT], times[name], strict=False)]
+        if not ratios:
+            continue
+        low, high = median_bounds(ratios, _ERROR / len(others))
+        if low > max(_CLEAR, best.low):
+            best = AlgorithmChoice(name, float(np.median(ratios)), low, high)
+    return best
+
+
+def geometric_mean(gains: Sequence[float]) -> float:
+    """Return the geometric mean; 1 of none."""
+    return math.exp(math.fsum(map(math.log, gains)) / len(gains)) if gains else 1.0
+
+
+def size_bands(sizes: Sequence[int]) -> dict[int, tuple[int, int]]:
+    """Return the first and last bytes to which what was measured at each size is applied.
+
+    Bands meet at geometric means of neighbours; the first begins at 1 byte, the last ends as far beyond its
+    size as it begins before. Barriers, of size 0, have a band of their own.
+    """
+    ordered = sorted(size for size in set(sizes) if size > 0)
+    ends = [math.isqrt(a * b) for a, b in pairwise(ordered)]
+    if ordered:
+        ends.append(ordered[-1] * ordered[-1] // ends[-1] if ends else 2 * ordered[-1])
+    bands = {size: (begin + 1, end) for size, begin, end in zip(ordered, [0, *ends], ends, strict=False)}
+    return bands | ({0: (0, 0)} if 0 in sizes else {})

@@ -1,0 +1,140 @@
+"""MPICH: algorithms of collectives that its selection file can name, and that file.
+
+The file replaces the table that is built into the library. That table, JSON text in the library itself, is
+taken as the base, and rules of one size of communicators are put before its own; where the conditions of an
+algorithm are not met, and in bands of sizes without a rule, its own rules stay.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from petacomm.base.errors import ResourceError
+from petacomm.tuning.choice import size_bands
+from petacomm.tuning.tool_interface import ToolInterface
+
+# By collective: algorithms of intracommunicators that any node layout can use. Those with a radix have it as
+# (variable, radix); "pow2" are for powers of two of ranks.
+_ALGORITHMS: dict[str, tuple[str, ...]] = {
+    "allreduce": ("recursive_doubling", "reduce_scatter_allgather", "ring"),
+    "bcast": ("binomial", "scatter_recursive_doubling_allgather", "scatter_ring_allgather"),
+    "reduce": ("binomial", "reduce_scatter_gather"),
+    "allgather": ("brucks", "recursive_doubling", "ring"),
+    "alltoall": ("brucks", "pairwise", "scattered"),
+    "reduce_scatter_block": ("recursive_halving", "recursive_doubling", "pairwise"),
+    "barrier": ("k_dissemination",),
+}
+_RADIX = {"barrier": ("MPIR_CVAR_BARRIER_DISSEM_KVAL", (2, 4, 8))}
+_POWER_OF_TWO = {("allgather", "recursive_doubling"), ("bcast", "scatter_recursive_doubling_allgather")}
+# Conditions of algorithms that the library's own table has before them, too.
+_BUILT_IN_OPERATION = {("allreduce", "reduce_scatter_allgather"), ("reduce", "reduce_scatter_gather")}
+_COMBINING = ("allreduce", "reduce", "reduce_scatter_block")
+# Those whose rules go by the bytes of all blocks together.
+_BY_ALL_BLOCKS = ("allgather", "reduce_scatter_block")
+RULES_FILE = "mpich-selection.json"
+RULES_VARIABLE = "MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE"
+
+
+def mpich_candidates(tools: ToolInterface, collective: str, n_ranks: int) -> dict[str, dict[str, int]]:
+    """Return the algorithms of a collective that the library has: name to variables and values."""
+    variable = f"MPIR_CVAR_{collective.upper()}_INTRA_ALGORITHM"
+    # Values count the names in the order in which the description of the variable explains them.
+    names = re.findall(r"^\s*(\w+)\s+-\s", tools.description(variable), re.MULTILINE)
+    found: dict[str, dict[str, int]] = {}
+    for name in _ALGORITHMS[collective]:
+        power = n_ranks & (n_ranks - 1) == 0
+        if name not in names or ((collective, name) in _POWER_OF_TWO and not power):
+            continue
+        setting = {variable: names.index(name)}
+        if collective not in _RADIX:
+            found[name] = setting
+            continue
+        radix, values = _RADIX[collective]
+        if tools.has(radix):
+            found |= {f"{name} k={k}": setting | {radix: k} for k in values if k <= n_ranks}
+    return found
+
+
+def builtin_table(library: Path) -> dict[str, Any]:
+    """Return the table of algorithms that is built into a library of MPICH.
+
+    Raises
+    ------
+    ResourceError
+        If there is none.
+    """
+    try:
+        content = library.read_bytes()
+    except OSError as error:
+        raise ResourceError(f"cannot be read: {error.strerror}", where=str(library), mend=None) from None
+    for text in re.findall(rb'\{"collective=[ -~]+', content):
+        if b"algorithm=MPIR_Allreduce_intra" in text:
+            try:
+                return dict(json.loads(text))
+            except ValueError:
+                continue
+    raise ResourceError(
+        "has no table of algorithms to begin from",
+        where=str(library),
+        mend="tune an MPICH of version 4 or later, which has one",
+    )
+
+
+def selection_table(
+    base: Mapping[str, Any], n_ranks: int, sizes: Sequence[int], chosen: Mapping[tuple[str, int], str]
+) -> dict[str, Any]:
+    """Return a table of MPICH's selection file.
+
+    Parameters
+    ----------
+    base : mapping
+        Table that is built in.
+    n_ranks : int
+        Ranks of the communicators that the choices are for.
+    sizes : sequence of int
+        All sizes that were measured, in bytes.
+    chosen : mapping of (str, int) to str
+        Algorithm of a collective and size; none where the library's own choice stays.
+    """
+    table = {name: dict(part) for name, part in base.items()}
+    for collective in dict.fromkeys(name for name, _ in chosen):
+        by_kind = table[f"collective={collective}"]
+        own = by_kind["comm_type=intra"]
+        mine = {size: name for (one, size), name in chosen.items() if one == collective}
+        rules = _rules_of_sizes(collective, own, sizes, mine, n_ranks)
+        if collective in _COMBINING:
+            rules = {"is_commutative=yes": rules, "is_commutative=no": own}
+        by_kind["comm_type=intra"] = {  # the first condition that is met counts
+            f"comm_size<{n_ranks}": own,
+            f"comm_size<={n_ranks}": rules,
+            "comm_size=any": own,
+        }
+    return table
+
+
+def _rules_of_sizes(
+    collective: str, own: dict[str, Any], sizes: Sequence[int], mine: Mapping[int, str], n_ranks: int
+) -> dict[str, Any]:
+    if collective == "barrier":
+        return _leaf(collective, mine[0], own)
+    kind, blocks = ("total", n_ranks) if collective in _BY_ALL_BLOCKS else ("avg", 1)
+    rules = {
+        f"{kind}_msg_size<{(end + 1) * blocks}": _leaf(collective, mine[size], own) if size in mine else own
+        for size, (_, end) in size_bands([size for size in sizes if size]).items()
+    }
+    return rules | {f"{kind}_msg_size=any": own}
+
+
+def _leaf(collective: str, name: str, own: dict[str, Any]) -> dict[str, Any]:
+    algorithm, *parameters = name.split()
+    leaf: dict[str, Any] = {
+        f"algorithm=MPIR_{collective.capitalize()}_intra_{algorithm}": {one: {} for one in parameters}
+    }
+    if (collective, name) in _BUILT_IN_OPERATION:
+        many = {"count<pow2": own, "count=any": leaf}
+        return {"is_op_built_in=yes": many, "is_op_built_in=no": own}
+    return leaf

@@ -1,0 +1,277 @@
+"""Jobs that measure, and what is made of them: choices, rules, and a check of these in jobs of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from petacomm.base.errors import ConfigError, DataError, ResourceError, printable, require_known
+from petacomm.base.files import write_errors, write_text
+from petacomm.base.progress import Progress, SilentProgress
+from petacomm.tuning import mpich_rules, openmpi_rules
+from petacomm.tuning.choice import DEFAULT, AlgorithmChoice, geometric_mean, select_algorithm
+from petacomm.tuning.measurement import COLLECTIVES
+
+SIZES = (8, 64, 512, 4096, 32768, 262144, 1048576)
+Cell = tuple[str, int]
+_LOSS = 0.99  # a rule whose jobs are slower than those without is taken back
+_PAIRS = 3  # jobs with and without rules, of a check
+_PROGRAM = "import sys; from petacomm.tuning.measurement import run_measurement as run; run(*sys.argv[1:])"
+_ENDING = 20  # seconds that a launcher has to end
+
+
+@dataclass
+class Tuning:
+    """What was measured and chosen.
+
+    Attributes
+    ----------
+    ranks : int
+    library : str
+        Version of the MPI library, as it says itself.
+    kind : str
+        "mpich" or "open-mpi".
+    library_path : str
+        The library itself, which has MPICH's own table.
+    settings : mapping of str to str
+        Variables that were set for all that was measured, as there are more ranks than cores.
+    times : mapping of (str, int) to (mapping of str to sequence of float)
+        Seconds of each round by algorithm, for each collective and size.
+    choices : mapping of (str, int) to AlgorithmChoice
+    checked : mapping of (str, int) to sequence of float
+        Time without the rules by that with them, for each pair of jobs of the last check.
+    withdrawn : sequence of (str, int)
+        Cells whose first check did not confirm the choice.
+    wrong : sequence of str
+        Algorithms whose results are wrong.
+    """
+
+    ranks: int
+    library: str
+    kind: str
+    library_path: str
+    settings: Mapping[str, str]
+    times: Mapping[Cell, Mapping[str, Sequence[float]]]
+    choices: dict[Cell, AlgorithmChoice]
+    checked: dict[Cell, list[float]] = field(default_factory=dict)
+    withdrawn: list[Cell] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+
+    @property
+    def chosen(self) -> dict[Cell, str]:
+        """Algorithm of each cell that has a rule."""
+        return {cell: choice.name for cell, choice in self.choices.items() if choice.name != DEFAULT}
+
+    def checked_gain(self, cell: Cell) -> float:
+        """Return the median gain of a cell in jobs with the rules; 1 where no rule changes it."""
+        return float(np.median(self.checked[cell])) if cell in self.checked else 1.0
+
+    def mean_gain(self) -> float:
+        """Return the geometric mean of the checked gains over all cells that were measured."""
+        return geometric_mean([self.checked_gain(cell) for cell in self.times])
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all measurements and choices as JSON data."""
+        cells = []
+        for (collective, size), times in self.times.items():
+            cell = (collective, size)
+            cells.append({
+                "collective": collective, "bytes": size, "choice": asdict(self.choices[cell]),
+                "checked": self.checked.get(cell, []), "withdrawn": cell in self.withdrawn,
+                "seconds": times,
+            })  # fmt: skip
+        head = {name: getattr(self, name) for name in ("ranks", "library", "kind", "settings", "wrong")}
+        return head | {"geometric mean of checked gains": self.mean_gain(), "cells": cells}
+
+
+def tune_collectives(
+    launcher: Sequence[str],
+    folder: Path,
+    collectives: Sequence[str] = COLLECTIVES,
+    sizes: Sequence[int] = SIZES,
+    seconds: float = 2.0,
+    progress: Progress | None = None,
+) -> Tuning:
+    """Measure collectives under a launcher, write the rules of the better algorithms, and check them.
+
+    Parameters
+    ----------
+    launcher : sequence of str
+        Launcher and its arguments without a program, such as ``["mpiexec", "-n", "8"]``.
+    folder : Path
+        Folder of the rules, seen by all nodes.
+    collectives : sequence of str
+    sizes : sequence of int
+        Bytes of a vector, or of a block where each rank has one for or from each other.
+    seconds : float
+        Time for the rounds of a cell, of which there are some at least.
+    progress : Progress, optional
+
+    Returns
+    -------
+    Tuning
+
+    Raises
+    ------
+    ConfigError
+        If there is no launcher, or an unknown collective, or a size that is no multiple of 8.
+    ResourceError
+        If a job fails, or its MPI library has no algorithms to choose from.
+    """
+    progress = progress or SilentProgress()
+    cells = _cells(launcher, collectives, sizes)
+    with write_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix="petacomm-tune-", dir=folder)).resolve()
+    try:
+        progress.begin("measure", None)
+        result = _measured(launcher, scratch, cells, True, seconds, {})
+        progress.end()
+        tuning = _chosen(result)
+        for phase in ("confirm", "check"):
+            if not tuning.chosen:
+                break
+            progress.begin(phase, 2 * _PAIRS, "jobs")
+            gains = _compared(launcher, scratch, tuning, write_rules(tuning, scratch), seconds, progress)
+            progress.end()
+            withdraw_unconfirmed(tuning, gains) if phase == "confirm" else tuning.checked.update(gains)
+        return tuning
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _cells(launcher: Sequence[str], collectives: Sequence[str], sizes: Sequence[int]) -> list[Cell]:
+    if not launcher or shutil.which(launcher[0]) is None:
+        what = f"'{launcher[0]}' is not found" if launcher else "no launcher"
+        raise ConfigError(what, mend="write petacomm tune --out tuning -- mpiexec -n 8")
+    for name in collectives:
+        require_known("no algorithms of the collective", name, COLLECTIVES)
+    for size in sizes:
+        if size < 8 or size % 8:
+            raise ConfigError(f"a size of {size} bytes", mend="give multiples of 8: doubles are sent")
+    return [
+        (name, size) for name in collectives for size in ((0,) if name == "barrier" else sorted(set(sizes)))
+    ]
+
+
+def write_rules(tuning: Tuning, folder: Path) -> dict[str, str]:
+    """Write the rules of a tuning into a folder, and return variables that make MPI read them."""
+    sizes = sorted({size for _, size in tuning.times})
+    if tuning.kind == "open-mpi":
+        path = folder.resolve() / openmpi_rules.RULES_FILE
+        write_text(path, openmpi_rules.dynamic_rules(tuning.ranks, sizes, tuning.chosen))
+        return openmpi_rules.RULES_VARIABLES | {openmpi_rules.RULES_VARIABLE: str(path)}
+    path = folder.resolve() / mpich_rules.RULES_FILE
+    base = mpich_rules.builtin_table(Path(tuning.library_path))
+    table = mpich_rules.selection_table(base, tuning.ranks, sizes, tuning.chosen)
+    write_text(path, json.dumps(table, separators=(",", ":")) + "\n")
+    return {mpich_rules.RULES_VARIABLE: str(path)}
+
+
+def remove_rules(folder: Path) -> None:
+    """Remove the rules of an earlier tuning from a folder."""
+    for name in (mpich_rules.RULES_FILE, openmpi_rules.RULES_FILE):
+        (folder / name).unlink(missing_ok=True)
+
+
+def _chosen(result: Mapping[str, Any]) -> Tuning:
+    if not result["kind"]:
+        raise ResourceError(
+            f"no algorithms to choose from are known of {printable(result['library'])}",
+            mend="tune MPICH or Open MPI",
+        )
+    times = {(cell["collective"], cell["size"]): cell["times"] for cell in result["cells"]}
+    choices = {cell: select_algorithm(taken) for cell, taken in times.items()}
+    wrong = [f"{cell['collective']} {name}" for cell in result["cells"] for name in cell["wrong"]]
+    names = ("ranks", "library", "kind", "library_path", "settings")
+    head = {name: result[name] for name in names}
+    return Tuning(**head, times=times, choices=choices, wrong=list(dict.fromkeys(wrong)))
+
+
+def _compared(
+    launcher: Sequence[str],
+    scratch: Path,
+    tuning: Tuning,
+    variables: Mapping[str, str],
+    seconds: float,
+    progress: Progress,
+) -> dict[Cell, list[float]]:
+    """Return gains of the rules in pairs of jobs, for the cells that they change."""
+    gains: dict[Cell, list[float]] = {cell: [] for cell in tuning.chosen}
+    for pair in range(_PAIRS):
+        taken = {}
+        for with_rules in (bool(pair % 2), not pair % 2):
+            added = variables if with_rules else {}
+            result = _measured(launcher, scratch, list(gains), False, seconds / 2, added)
+            taken[with_rules] = [float(np.median(cell["times"][DEFAULT])) for cell in result["cells"]]
+            progress.advance(1)
+        for cell, own, ruled in zip(gains, taken[False], taken[True], strict=True):
+            gains[cell].append(own / ruled)
+    return gains
+
+
+def withdraw_unconfirmed(tuning: Tuning, gains: Mapping[Cell, Sequence[float]]) -> None:
+    """Take back choices that jobs with the rules do not confirm."""
+    for cell, ratios in gains.items():
+        if np.median(ratios) < 1 or min(ratios) < _LOSS:
+            tuning.choices[cell] = AlgorithmChoice(DEFAULT)
+            tuning.withdrawn.append(cell)
+
+
+def _measured(
+    launcher: Sequence[str],
+    scratch: Path,
+    cells: Sequence[Cell],
+    forced: bool,
+    seconds: float,
+    variables: Mapping[str, str],
+) -> dict[str, Any]:
+    """Return what a job of the measurement has written."""
+    request, written = scratch / "request.json", scratch / "result.json"
+    written.unlink(missing_ok=True)
+    write_text(request, json.dumps({"cells": list(cells), "forced": forced, "seconds": seconds}))
+    program = [sys.executable, "-c", _PROGRAM, str(request), str(written)]
+    code, said = _ended([*launcher, *program], os.environ | variables)
+    if code or not written.exists():
+        first = printable(said.strip().splitlines()[0]) if said.strip() else "without a word"
+        raise ResourceError(
+            f"the job that measures ended with exit code {code}: {first}",
+            mend=f"try the launcher: {' '.join(launcher)} {sys.executable} -m mpi4py.bench helloworld",
+        )
+    try:
+        return dict(json.loads(written.read_text(encoding="utf-8")))
+    except ValueError:
+        raise DataError("no result of a measurement", where=str(written), mend="tune again") from None
+
+
+def _ended(command: list[str], environment: dict[str, str]) -> tuple[int, str]:
+    """Run a command, and return its exit code and what it said; if this process is stopped, so is the job."""
+    with tempfile.TemporaryFile("w+", errors="replace") as said:
+        try:
+            job = subprocess.Popen(
+                command, env=environment, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT
+            )
+        except OSError as error:
+            raise ConfigError(f"'{command[0]}' cannot be run: {error.strerror}", mend=None) from None
+        try:
+            code = job.wait()
+        except BaseException:
+            job.terminate()
+            try:
+                job.wait(_ENDING)
+            except subprocess.TimeoutExpired:
+                job.kill()
+                job.wait()
+            raise
+        said.seek(0)
+        return code, said.read()

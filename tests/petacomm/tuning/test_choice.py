@@ -1,0 +1,65 @@
+"""Choices on made timings: real gains are found, and none is made of noise alone."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from petacomm.tuning.choice import geometric_mean, median_bounds, select_algorithm, size_bands
+
+
+def made_times(rng, factors, rounds=30, spread=0.5):
+    """Return times with the long tail that other load gives them."""
+    return {name: list(f * np.exp(spread * rng.standard_normal(rounds))) for name, f in factors.items()}
+
+
+def test_a_real_gain_is_chosen():
+    times = made_times(np.random.default_rng(1), {"default": 1.0, "ring": 0.5, "tree": 0.8})
+    choice = select_algorithm(times)
+    assert choice.name == "ring" and choice.low > 1.03 and choice.low <= choice.gain <= choice.high
+    assert choice.gain == pytest.approx(2.0, rel=0.4)
+
+
+def test_noise_alone_makes_no_choice():
+    """Equal algorithms are told apart in fewer than 5 % of cells."""
+    rng = np.random.default_rng(2)
+    names = dict.fromkeys(["default", "a", "b", "c", "d"], 1.0)
+    chosen = sum(select_algorithm(made_times(rng, names)).name != "default" for _ in range(400))
+    assert chosen <= 0.05 * 400  # of an expected 2.5 % at most: only one side of each interval is a gain
+
+
+def test_slower_and_hardly_timed_algorithms_are_never_chosen():
+    rng = np.random.default_rng(3)
+    assert select_algorithm(made_times(rng, {"default": 1.0, "slow": 1.5})).name == "default"
+    few = {"default": [1.0] * 30, "fast": [0.1] * 4}  # 4 rounds cannot show anything with 95 %
+    assert select_algorithm(few).name == "default"
+
+
+@given(st.lists(st.floats(0.1, 10), min_size=1, max_size=40), st.floats(0.001, 0.2))
+def test_bounds_enclose_the_median(values, error):
+    low, high = median_bounds(values, error)
+    assert low <= np.median(values) <= high
+
+
+def test_bounds_miss_the_median_as_seldom_as_they_say():
+    rng = np.random.default_rng(4)
+    missed = 0
+    for _ in range(1000):
+        low, high = median_bounds(rng.exponential(size=20), 0.05)
+        missed += not low <= np.log(2) <= high
+    assert missed <= 50 + 4 * np.sqrt(50)  # four standard deviations of a binomial
+
+
+@given(st.lists(st.integers(1, 1 << 22).map(lambda n: 8 * n), min_size=1, max_size=9, unique=True))
+def test_bands_meet_and_each_has_its_size(sizes):
+    bands = size_bands([0, *sizes])
+    assert bands.pop(0) == (0, 0)
+    ordered = [bands[size] for size in sorted(sizes)]
+    assert ordered[0][0] == 1 and all(a[1] + 1 == b[0] for a, b in pairwise(ordered))
+    assert all(begin <= size <= end for size, (begin, end) in bands.items())
+
+
+def test_means_of_gains_are_geometric():
+    assert geometric_mean([0.5, 2.0, 1.0]) == pytest.approx(1.0) and geometric_mean([]) == 1.0

@@ -1,0 +1,101 @@
+"""The command, and what it makes of measurements."""
+
+import json
+
+import numpy as np
+import pytest
+from mpi import MPIEXEC
+from recorded import petacomm
+
+from petacomm.cli.main import main
+from petacomm.recording.recording import CALLS, COLLECTIVES, MESSAGES, RankGroup, Recording
+from petacomm.tuning import AlgorithmChoice, Tuning
+from petacomm.tuning.tuning_table import environment_text, saving_table, tuning_table
+
+
+def made_tuning():
+    times = {
+        ("allreduce", 8): {"default": [1e-5] * 3, "ring": [2e-5] * 3},
+        ("allreduce", 1024): {"default": [4e-5] * 3, "ring": [2e-5] * 3},
+        ("barrier", 0): {"default": [1e-5] * 3},
+    }
+    choices = {cell: AlgorithmChoice("default") for cell in times}
+    choices["allreduce", 1024] = AlgorithmChoice("ring", 2.0, 1.8, 2.2)
+    return Tuning(
+        8, "MPICH 5", "mpich", "", {"A": "b c"}, times, choices, {("allreduce", 1024): [1.9, 2.0, 2.3]}
+    )
+
+
+def test_the_table_has_a_row_for_each_cell():
+    lines = tuning_table(made_tuning()).splitlines()
+    assert lines[0] == "8 ranks, MPICH 5"
+    row = next(line for line in lines if "ring" in line).split()
+    assert " ".join(row) == "allreduce 1.02 kB 40 us ring 20 us 2.00 1.80 to 2.20 2.00"
+    assert lines[-1].endswith(f"over all 3 rows: {2 ** (1 / 3):.2f}")
+
+
+def test_variables_are_quoted_and_those_of_the_measurement_with_them():
+    assert environment_text(made_tuning(), {"RULES": "/x"}) == "export A='b c'\nexport RULES=/x\n"
+
+
+def test_savings_are_of_the_calls_that_were_measured():
+    groups = [RankGroup("", np.arange(8, dtype=np.int32)), RankGroup("", np.arange(4, dtype=np.int32))]
+    sums = [(0, 1000, 100), (1, 1000, 7), (0, 1 << 30, 2)]
+    calls = [*(("allreduce", *one) for one in sums), ("scan", 0, 8, 1)]
+    rows = np.zeros(len(calls), COLLECTIVES)
+    for row, (call, group, size, n) in zip(rows, calls, strict=True):
+        row["call"], row["group"], row["size"], row["calls"] = CALLS.index(call), group, size, n
+    text = saving_table(made_tuning(), Recording(8, "", groups, np.zeros(0, MESSAGES), rows))
+    lines = text.splitlines()
+    assert " ".join(lines[1].split()) == "allreduce 1.02 kB 100 4 ms 2 ms 2 ms"
+    assert lines[-1].startswith("10 calls") and len(lines) == 4
+
+
+def test_the_command_measures_and_writes(tmp_path):
+    if not MPIEXEC.exists():
+        pytest.skip("no mpiexec beside this Python: pip install mpich")
+    words = ["tune", "--out", tmp_path / "tuning", "--collectives", "allreduce,barrier", "--sizes", "64"]
+    ended = petacomm(*words, "--seconds", "0.01", "--json", "--", MPIEXEC, "-n", 2, timeout=120)
+    assert ended.returncode == 0, ended.stderr
+    said = json.loads(ended.stdout)
+    assert said == json.loads((tmp_path / "tuning/measurements.json").read_text())
+    assert said["ranks"] == 2 and not said["wrong"] and said["kind"]
+    assert {cell["collective"]: cell["bytes"] for cell in said["cells"]} == {"allreduce": 64, "barrier": 0}
+    assert len(said["cells"][0]["seconds"]) > 2  # the default and algorithms of the library
+    names = {path.name for path in (tmp_path / "tuning").iterdir()}
+    assert {"measurements.json", "table.txt"} <= names
+    assert not any(name.startswith("petacomm") for name in names)
+    again = petacomm(*words, "--", MPIEXEC, "-n", 2)
+    assert again.returncode == 2 and "has a tuning (give --force" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--", "mpiexec"], "--out is missing"),
+        (["--out", "x"], "no launcher (write petacomm tune --out tuning -- mpiexec -n 8)"),
+        (["--out", "x", "--", "no-such-launcher"], "'no-such-launcher' is not found"),
+        (["--out", "x", "--sizes", "8,x", "--", "true"], "--sizes 8,x"),
+        (["--out", "x", "--sizes", "12", "--", "true"], "a size of 12 bytes"),
+        (["--out", "x", "--seconds", "0", "--", "true"], "--seconds 0"),
+        (["--out", "x", "--collectives", "alreduce", "--", "true"], "did you mean 'allreduce'?"),
+    ],
+)
+def test_wrong_words_are_told(words, said, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["tune", *words]) == 2
+    assert said in capsys.readouterr().err and not any(tmp_path.iterdir())
+
+
+def test_a_job_that_fails_is_told_and_leaves_nothing(tmp_path, capsys):
+    assert main(["tune", "--out", str(tmp_path / "x"), "--", "false"]) == 5
+    assert "ended with exit code 1" in capsys.readouterr().err and not any((tmp_path / "x").iterdir())
+
+
+def test_choices_that_jobs_do_not_confirm_are_withdrawn():
+    from petacomm.tuning.tuning_job import withdraw_unconfirmed
+
+    tuning = made_tuning()
+    withdraw_unconfirmed(tuning, {("allreduce", 1024): [1.5, 0.9, 1.4]})
+    assert not tuning.chosen and tuning.withdrawn == [("allreduce", 1024)]
+    assert tuning.checked_gain(("barrier", 0)) == 1.0
