@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import shutil
 import subprocess
@@ -51,7 +52,7 @@ class Tuning:
     checked : mapping of (str, int) to sequence of float
         Time without the rules by that with them, for each pair of jobs of the last check.
     withdrawn : sequence of (str, int)
-        Cells whose first check did not confirm the choice.
+        Cells whose choice jobs with the rules did not confirm.
     wrong : sequence of str
         Algorithms whose results are wrong.
     """
@@ -144,7 +145,8 @@ def tune_collectives(
             progress.begin(phase, 2 * _PAIRS, "jobs")
             gains = _compared(launcher, scratch, tuning, write_rules(tuning, scratch), seconds, progress)
             progress.end()
-            withdraw_unconfirmed(tuning, gains) if phase == "confirm" else tuning.checked.update(gains)
+            withdraw_unconfirmed(tuning, gains)
+            tuning.checked = {cell: gains[cell] for cell in tuning.chosen}
         return tuning
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -174,7 +176,9 @@ def write_rules(tuning: Tuning, folder: Path) -> dict[str, str]:
     path = folder.resolve() / mpich_rules.RULES_FILE
     base = mpich_rules.builtin_table(Path(tuning.library_path))
     table = mpich_rules.selection_table(base, tuning.ranks, sizes, tuning.chosen)
-    write_text(path, json.dumps(table, separators=(",", ":")) + "\n")
+    text = json.dumps(table, separators=(",", ":")) + "\n"
+    # MPICH maps the file and reads on to a zero, which is not there behind pages that are full.
+    write_text(path, text + " " * (len(text) % mmap.PAGESIZE == 0))
     return {mpich_rules.RULES_VARIABLE: str(path)}
 
 
