@@ -80,7 +80,7 @@ def test_what_does_not_fit_is_refused():
     holes[1, 77] = np.nan
     with pytest.raises(DataError, match="QU of pixel 77"):
         weighted_harmonics(holes, SKY, np.ones(SKY.n_pix))
-    with pytest.raises(DataError, match="768 pixels, not the 3072"):
+    with pytest.raises(DataError, match="768 pixels, not 3072 of n_side 16"):
         weighted_harmonics(MAPS, SKY, np.ones(768))
     with pytest.raises(DataError, match="negative or not finite in pixel 3"):
         weighted_harmonics(MAPS, SKY, np.where(np.arange(SKY.n_pix) == 3, -1.0, 1.0))
