@@ -78,6 +78,8 @@ class Calibration:
         choices, names, l_max = realizations.choices, realizations.names, realizations.l_max
         n_side = realizations.pixelization.n_side
         binning, n_bins = make_bins(choices, n_side, l_max)
+        if choices.l_max is None and realizations.input is not None:
+            n_bins = min(n_bins, _bins_with_power(binning, realizations.input) or n_bins)
         coupling = _coupling(realizations, n_threads)
         pixels = n_side if choices.pixel_window else None
         window = window_products(names, map_window(pixels, choices.fwhm, l_max))
@@ -146,6 +148,12 @@ class Calibration:
             matrix,
             self.master.windows[:, : self.n_bins],
         )
+
+
+def _bins_with_power(binning: Binning, true: FloatArray) -> int:
+    """Return the number of bins that begin where spectra (n, n_spectra, l_max + 1) still have power."""
+    multipoles = np.flatnonzero(true.any(axis=(0, 1)))
+    return int(np.searchsorted(binning.edges[:-1], multipoles[-1], side="right")) if len(multipoles) else 0
 
 
 def _coupling(realizations: Realizations, n_threads: int) -> Coupling:

@@ -18,11 +18,13 @@ from made_realizations import (
     weights,
     write,
 )
+from montecarlo_runs import made
 
 from petacomm.base.errors import ConfigError, DataError
 from petamap.cli.main import main
 from petamap.montecarlo.calibrated_bandpowers import measure_calibrated
 from petamap.montecarlo.calibration import Calibration
+from petamap.montecarlo.reader import read_results
 from petamap.montecarlo.statistics import hotelling_probability, quadratic_form
 from petamap.simulation.sky_spectra import smooth_alm, synthesize
 from petamap.sky.healpix import Healpix
@@ -131,3 +133,13 @@ def test_inconsistent_arguments(folders, tmp_path, make_summary, data, capsys):
     holes = np.where(np.arange(SKY.n_pix) < 500, np.nan, data)
     with pytest.raises(DataError, match="has a weight and no value"):
         measure_calibrated(RunMaps(write_run(tmp_path / "holes", make_summary(), holes, sky_pixels=SKY)), mc)
+
+
+def test_bins_end_where_the_skies_do(tmp_path):
+    made(tmp_path, "source.1.l_max=4", "montecarlo.realizations=4")
+    found = read_results(tmp_path).realizations
+    calibration = Calibration.from_realizations(found)
+    assert calibration.binning.edges.tolist() == [2, 5] and calibration.transfer.values.shape[-1] == 1
+    asked = replace(found, choices=replace(found.choices, l_max=7))
+    with pytest.raises(DataError, match="no power in a bin"):
+        Calibration.from_realizations(asked)
