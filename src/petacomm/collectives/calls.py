@@ -17,7 +17,7 @@ import numpy as np
 from petacomm.base.arguments import require_arrays, require_integer, require_text, whole_array
 from petacomm.base.typing import AnyArray, Int64Array
 from petacomm.collectives.executor import ExecutionTraffic, execute_schedule
-from petacomm.mpi.agreement import agree
+from petacomm.mpi.agreement import agree_on_errors
 from petacomm.mpi.communicator import Communicator, Operation
 from petacomm.schedule import CollectiveCall, Schedule, ScheduleError, make_schedule, segmented
 from petacomm.schedule.catalogue import PUBLISHED
@@ -262,13 +262,13 @@ def alltoall(
     >>> petacomm.alltoall(petacomm.world(), np.array([[2, 5]])).values  # a row for each rank
     array([[2, 5]])
     """
-    require_arrays(array=array)
-    error = None
-    if not array.ndim or array.shape[0] != comm.size:
-        error = ScheduleError(
-            f"an array of shape {array.shape} for {comm.size} ranks", mend="give each rank one of its rows"
-        )
-    agree(comm, error)
+    with agree_on_errors(comm):
+        require_arrays(array=array)
+        if not array.ndim or array.shape[0] != comm.size:
+            raise ScheduleError(
+                f"an array of shape {array.shape} for {comm.size} ranks",
+                mend="give each rank one of its rows",
+            )
     call = _call(comm, "alltoall", array, array.size // comm.size, 0, algorithm, _RankPlacement(grid, None))
     schedule = _checked_schedule(comm, call, algorithm, 0)
     target = np.empty(array.shape, array.dtype) if out is None else out
@@ -317,20 +317,16 @@ def alltoallv(
     >>> petacomm.alltoallv(petacomm.world(), np.array([2, 5]), np.array([2])).values
     array([2, 5])
     """
-    require_arrays(array=array)
-    counts, error = whole_array(counts, "counts"), None
-    if (
-        array.ndim != 1
-        or np.shape(counts) != (comm.size,)
-        or np.min(counts) < 0
-        or np.sum(counts) != array.size
-    ):
-        error = ScheduleError(
-            f"{comm.size} ranks, {np.size(counts)} counts and an array of shape {array.shape} do not fit",
-            mend="give a flat array and a count for each rank, 0 or more, that add up to its size",
-        )
-    agree(comm, error)
-    all_counts = np.array(comm.allgather(np.asarray(counts, np.int64)))
+    with agree_on_errors(comm):
+        require_arrays(array=array)
+        counts = whole_array(counts, "counts")
+        shapes_fit = array.ndim == 1 and counts.shape == (comm.size,)
+        if not shapes_fit or np.min(counts) < 0 or np.sum(counts) != array.size:
+            raise ScheduleError(
+                f"{comm.size} ranks, {np.size(counts)} counts and an array of shape {array.shape} do not fit",
+                mend="give a flat array and a count for each rank, 0 or more, that add up to its size",
+            )
+    all_counts = np.array(comm.allgather(counts))
     call = _call(comm, "alltoall", array, 0, 0, algorithm, _RankPlacement(grid, None), all_counts)
     schedule = _checked_schedule(comm, call, algorithm, 0)
     received = np.empty(int(all_counts[:, comm.rank].sum()), array.dtype)
@@ -392,14 +388,13 @@ def _vector_collective(
     segment: int,
 ) -> CollectiveResult:
     """Do a collective on a vector, in the memory of `target` if that is contiguous."""
-    require_arrays(array=array, out=target)
-    error = None
-    if target.shape != array.shape or target.dtype != array.dtype:
-        error = ScheduleError(
-            f"an array of {array.dtype} {array.shape} into one of {target.dtype} {target.shape}",
-            mend="give `out` the shape and dtype of the array",
-        )
-    agree(comm, error)
+    with agree_on_errors(comm):
+        require_arrays(array=array, out=target)
+        if target.shape != array.shape or target.dtype != array.dtype:
+            raise ScheduleError(
+                f"an array of {array.dtype} {array.shape} into one of {target.dtype} {target.shape}",
+                mend="give `out` the shape and dtype of the array",
+            )
     call = _call(comm, collective, array, array.size, root, algorithm, place)
     schedule = _checked_schedule(comm, call, algorithm, segment)
     work = _flat(target)
@@ -438,11 +433,11 @@ def _call(
     counts: Int64Array | None = None,
 ) -> CollectiveCall:
     """Return the call; an error on any rank is raised on all."""
-    call, error = None, None
-    try:
+    with agree_on_errors(comm):
+        require_text(algorithm, "algorithm")
         if array.dtype.hasobject:
             raise ScheduleError("an array of Python objects", mend="give numbers")
-        call = CollectiveCall(
+        return CollectiveCall(
             collective,
             comm.size,
             n_elements,
@@ -455,11 +450,6 @@ def _call(
             has_tree=algorithm == "tree",
             has_interrupts=algorithm == "interrupt",
         )
-    except ScheduleError as caught:
-        error = caught
-    agree(comm, error)
-    assert call is not None
-    return call
 
 
 def _checked_schedule(comm: Communicator, call: CollectiveCall, algorithm: str, segment: int) -> Schedule:
@@ -478,8 +468,6 @@ def _checked_schedule(comm: Communicator, call: CollectiveCall, algorithm: str, 
         "ranks": 0 if call.ranks is None else zlib.crc32(np.asarray(call.ranks, np.int64).tobytes()),
         "segment": segment,
     }
-    require_integer(segment, "segment", 0)
-    require_text(algorithm, "algorithm")
     numbers = np.array([_checksum(value) for value in arguments.values()])
     both = comm.allreduce(np.concatenate([numbers, -numbers]), "max")
     differ = np.flatnonzero(both[: len(numbers)] != -both[len(numbers) :])
@@ -489,10 +477,11 @@ def _checked_schedule(comm: Communicator, call: CollectiveCall, algorithm: str, 
             f"ranks call a {call.collective} with different '{name}': here {arguments[name]}",
             mend="call collectives with the same arguments on all ranks",
         )
+    require_integer(segment, "segment", 0)  # which is the same on all ranks
     schedule = make_schedule(call, algorithm)
     elements = max(1, segment // call.itemsize)
     return segmented(schedule, elements) if schedule.pipelined and segment else schedule
 
 
 def _checksum(value: object) -> int:
-    return zlib.crc32(value.encode()) if isinstance(value, str) else int(value)  # type: ignore[call-overload]
+    return zlib.crc32(str(value).encode())

@@ -67,7 +67,8 @@ class CommunicationGraph(Displayed):
 
     def __post_init__(self) -> None:
         require_arrays(offsets=self.offsets, targets=self.targets, n_bytes=self.n_bytes)
-        whole_array(self.offsets, "offsets"), whole_array(self.targets, "targets")
+        whole_array(self.offsets, "offsets")
+        whole_array(self.targets, "targets")
         real_array(self.n_bytes, "n_bytes")
 
     def _facts(self) -> dict[str, object]:

@@ -13,13 +13,14 @@ from pathlib import Path
 
 from petacomm.base.errors import ConfigError, DataError, UserError, printable
 from petacomm.base.files import write_errors
+from petacomm.base.jobs import run_to_end
 from petacomm.base.progress import Progress, SilentProgress
 from petacomm.recording.interposer import compile_interposer, find_compiler
 from petacomm.recording.rank_files import read_rank_files
 from petacomm.recording.recording import Recording
 
 _SHOWN = 60  # characters of a command, in messages
-_SECONDS = 20  # of a launcher that is asked what it is, or to end
+_SECONDS = 20  # of a launcher that is asked what it is
 
 
 def run_recorded(
@@ -65,7 +66,7 @@ def run_recorded(
         folder.mkdir(parents=True, exist_ok=True)
         ranks = Path(tempfile.mkdtemp(prefix="petacomm-record-", dir=folder)).resolve()
     try:
-        code = _run_job(*with_interposer(command, library, ranks))
+        code = run_to_end(*with_interposer(command, library, ranks))
         try:
             recording, warnings = read_rank_files(ranks, _shown(command))
         except UserError as error:
@@ -129,21 +130,3 @@ def launcher_kind(launcher: str) -> str:
     if "open mpi" in said or "openrte" in said or "prrte" in said:
         return "open-mpi"
     return "hydra" if "hydra" in said or "intel(r) mpi" in said else ""
-
-
-def _run_job(command: list[str], environment: dict[str, str]) -> int:
-    """Run a command with this process's streams; if this one is stopped, so is the job."""
-    try:
-        job = subprocess.Popen(command, env=environment)
-    except OSError as error:
-        raise ConfigError(f"'{command[0]}' cannot be run: {error.strerror}", mend=None) from None
-    try:
-        return job.wait()
-    except BaseException:
-        job.terminate()
-        try:
-            job.wait(_SECONDS)
-        except subprocess.TimeoutExpired:
-            job.kill()
-            job.wait()
-        raise

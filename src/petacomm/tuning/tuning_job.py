@@ -18,6 +18,7 @@ import numpy as np
 
 from petacomm.base.errors import ConfigError, DataError, ResourceError, printable, require_known
 from petacomm.base.files import write_errors, write_text
+from petacomm.base.jobs import run_to_end
 from petacomm.base.progress import Progress, SilentProgress
 from petacomm.tuning import mpich_rules, openmpi_rules
 from petacomm.tuning.choice import DEFAULT, AlgorithmChoice, geometric_mean, select_algorithm
@@ -28,7 +29,6 @@ Cell = tuple[str, int]
 _LOSS = 0.99  # a rule whose jobs are slower than those without is taken back
 _PAIRS = 3  # jobs with and without rules, of a check
 _PROGRAM = "import sys; from petacomm.tuning.measurement import run_measurement as run; run(*sys.argv[1:])"
-_ENDING = 20  # seconds that a launcher has to end
 
 
 @dataclass
@@ -259,23 +259,10 @@ def _measured(
 
 
 def _ended(command: list[str], environment: dict[str, str]) -> tuple[int, str]:
-    """Run a command, and return its exit code and what it said; if this process is stopped, so is the job."""
+    """Run a command, and return its exit code and what it said."""
     with tempfile.TemporaryFile("w+", errors="replace") as said:
-        try:
-            job = subprocess.Popen(
-                command, env=environment, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT
-            )
-        except OSError as error:
-            raise ConfigError(f"'{command[0]}' cannot be run: {error.strerror}", mend=None) from None
-        try:
-            code = job.wait()
-        except BaseException:
-            job.terminate()
-            try:
-                job.wait(_ENDING)
-            except subprocess.TimeoutExpired:
-                job.kill()
-                job.wait()
-            raise
+        code = run_to_end(
+            command, environment, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT
+        )
         said.seek(0)
         return code, said.read()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -180,16 +181,9 @@ class FilterMapper(Mapper):
         As of `Mapper`.
     """
 
-    def __init__(
-        self,
-        system: MapmakingSystem,
-        config: RunConfig,
-        timers: Timers,
-        report: Callable[[float, str], None],
-        stop: StopRequest,
-    ) -> None:
-        super().__init__(system, config, timers, report, stop)
-        self._filter = FilterAndBin(system)
+    @cached_property
+    def _filter(self) -> FilterAndBin:
+        return FilterAndBin(self.system)
 
     def _maps(self, rhs: Sequence[RightHandSide], checkpoint: SolverCheckpoint | None) -> list[MappedDataset]:
         try:

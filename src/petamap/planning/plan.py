@@ -219,6 +219,7 @@ def plan(
     if n_threads is not None:
         require_integer(n_threads, "n_threads", 0, 2**16)
     require_integer(seed, "seed", 0)
+    require_integer(n_rhs, "n_rhs", 1, 2**16)
     for distribution in distributions or ():
         if not isinstance(distribution, Distribution):
             raise ConfigError(f"{distribution!r:.50} is no distribution", mend="see possible_distributions")

@@ -6,6 +6,7 @@ from cases import cases
 from mpi import run_ranks
 from schedules import all_schedules
 
+from petacomm.base.errors import UserError
 from petacomm.collectives import PreparedSchedule, execute_schedule
 from petacomm.collectives import calls as collectives
 from petacomm.mpi import SerialCommunicator
@@ -225,6 +226,16 @@ def wrong_calls(comm):
     }
     for message, call in wrong.items():
         with pytest.raises(ScheduleError, match=message):
+            call()
+    ones = np.ones(3, (int, float)[me % 2])
+    of_one_rank = {
+        "different 'segment'": lambda: collectives.allreduce(comm, np.zeros(4), segment=8 - 16 * (me == 1)),
+        "must be an array of NumPy": lambda: collectives.allreduce(comm, np.zeros(4), out=me == 1 or None),
+        "must be text": lambda: collectives.barrier(comm, algorithm="auto" if me else 3),
+        "must be whole numbers": lambda: collectives.alltoallv(comm, np.zeros(3), ones),
+    }
+    for message, call in of_one_rank.items():
+        with pytest.raises(UserError, match=message):
             call()
     collectives.barrier(comm)
 
