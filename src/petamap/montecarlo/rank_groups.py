@@ -41,7 +41,7 @@ class RankGroups:
         Realizations that a group computes at once.
     why : str
         Explanation for the user, one line.
-    learnt : int
+    n_training : int
         Realizations that deflation vectors are found from at once.
     """
 
