@@ -18,7 +18,9 @@ from every_command import COMMANDS, prepare
 from mpi import MPIEXEC
 
 from petacomm.base import files
+from petacomm.cli.main import build_parser as petacomm_parser
 from petacomm.cli.main import main as petacomm
+from petamap.cli.main import build_parser as petamap_parser
 from petamap.cli.main import main as petamap
 
 MAINS = {"petamap": petamap, "petacomm": petacomm}
@@ -53,6 +55,13 @@ def call(name):
         return MAINS[prog](words)
     except SystemExit as ended:
         return ended.code
+
+
+@pytest.mark.parametrize("parser", [petamap_parser(), petacomm_parser()], ids=("petamap", "petacomm"))
+def test_the_campaign_has_every_command(parser):
+    (commands,) = parser._subparsers._group_actions
+    tried = [words.split() for words in COMMANDS.values()]
+    assert set(commands.choices) == {name for prog, name, *_ in tried if prog == parser.prog}
 
 
 QUICK = "convert", "net draw", "report"

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
+import sys
 from pathlib import Path
 
+import numpy as np
 from montecarlo_runs import TINY
+from mpi import MPIEXEC
 
+from petacomm.recording.recording import COLLECTIVES, MESSAGES, RankGroup, Recording
 from petamap.cli.main import main
 
 JOB = """\
@@ -32,6 +37,8 @@ signal = "I"
 """
 NET = "--machine bluegene-l --shape 4x4x2 --bytes 960"
 SHORT = "source.0.duration=3 h"
+LAUNCHER = shlex.join([str(MPIEXEC), "-n", "2"])
+PROGRAM = shlex.join([sys.executable, "-c", "from mpi4py import MPI; MPI.COMM_WORLD.allreduce(1)"])
 # name -> words, in a folder that `prepare` has filled; what is written is named out
 COMMANDS = {
     "run": f"petamap run tiny.toml --out out {SHORT!r}",
@@ -44,16 +51,26 @@ COMMANDS = {
     "check --hash": "petamap check table.toml --hash out",
     "convert": "petamap convert tiny.toml out.xml",
     "plan": "petamap plan tiny.toml --ranks 8 --machine hopper",
+    "plan mc": f"petamap plan mc tiny.toml --ranks 8 --machine hopper {SHORT!r}",
+    "plan paper": f"petamap plan paper tiny.toml --out out.html {SHORT!r}",
+    "scaling": f"petamap scaling tiny.toml --ranks 1,2 --out out --force {SHORT!r}",
     "slurm": "petamap slurm tiny.toml --machine hopper",
     "report": "petamap report copy",
     "spectra": "petamap spectra one --out out.fits",
+    "spectra --fit": "petamap spectra one --against planck2018 --fit amplitude --out out.fits",
     "compare": "petamap compare one two",
     "examples": "petamap examples",
+    "doctor": "petamap doctor",
+    "completion": "petamap completion bash",
     "net predict": f"petacomm net predict allreduce {NET}",
     "net simulate": f"petacomm net simulate alltoall {NET}",
     "net draw": f"petacomm net draw broadcast {NET} --out out.html",
     "map": "petacomm map job.toml --format openmpi --out out --report out.html",
     "map compare": "petacomm map compare job.toml --strategies greedy,recursive",
+    "record": f"petacomm record --out out.npz -- {LAUNCHER} {PROGRAM}",
+    "record show": "petacomm record show halo.npz --out out.csv",
+    "tune": f"petacomm tune --out out --force --collectives barrier --sizes 8 --seconds 0.1 -- {LAUNCHER}",
+    "petacomm completion": "petacomm completion bash",
     "topology": "petacomm topology fugaku",
     "datatypes": "petacomm datatypes bench halo --shape 4x4 --turns 1",
 }
@@ -65,6 +82,9 @@ def prepare(folder: Path) -> None:
     (folder / "tiny.toml").write_text(TINY)
     (folder / "job.toml").write_text(JOB)
     (folder / "halo.csv").write_text(HALO)
+    everyone = RankGroup("MPI_COMM_WORLD", np.arange(8, dtype=np.int32))
+    sent = np.array([(0, 0, 0, 1, 2, 9, 5, 1500)], dtype=MESSAGES)
+    Recording(8, "Some MPI", [everyone], sent, np.zeros(0, COLLECTIVES)).save(folder / "halo.npz")
     (folder / "table.toml").write_text(TABLE)
     (folder / "day.csv").write_text(
         "time,ra,dec,psi,I\n" + "".join(f"{i},{i},{i},{i},{i}\n" for i in range(50))
