@@ -78,14 +78,16 @@ class TooLong(BaseException):
 
 
 def public_names() -> list[str]:
-    """Return all public functions and classes but errors, as petamap.make_map."""
+    """Return all public functions and classes that take arguments, but errors, as petamap.make_map."""
     names = []
     for package in PACKAGES:
         module = importlib.import_module(package)
         for name in sorted(vars(module)["__all__"]):
             item = getattr(module, name)
             is_error = inspect.isclass(item) and issubclass(item, Exception)
-            if callable(item) and not is_error and not inspect.isabstract(item):
+            if not callable(item) or is_error or inspect.isabstract(item):
+                continue
+            if inspect.signature(item).parameters:
                 names.append(f"{package}.{name}")
     return names
 

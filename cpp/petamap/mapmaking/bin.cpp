@@ -203,8 +203,8 @@ void scan_templates(const Templates& templates, const Block& block, const Sample
     TemplateRuns(templates, block, samples, add).of(begin, n);
 }
 
-void settle_words(const std::int64_t* words, std::int64_t n, int width, double unit, int low_bits,
-                  double* first, double* second, int n_threads) {
+void settle_words(const std::int64_t* words, std::int64_t n, std::int64_t stride, int width, double unit,
+                  int low_bits, double* values, int n_threads) {
     const double low_unit = std::ldexp(1.0, -low_bits);
     const auto value = [=](std::int64_t high, std::int64_t low) {
         const std::int64_t carry = low >> low_bits;  // first, so that the sum is rounded once
@@ -213,10 +213,9 @@ void settle_words(const std::int64_t* words, std::int64_t n, int width, double u
     };
 #pragma omp parallel for num_threads(n_threads) schedule(static)
     for (std::int64_t i = 0; i < n; ++i) {
-        const std::int64_t* row = words + 4 * width * i;
+        const std::int64_t* row = words + stride * i;
         for (int column = 0; column < width; ++column) {
-            first[i * width + column] = value(row[column], row[width + column]);
-            second[i * width + column] = value(row[2 * width + column], row[3 * width + column]);
+            values[i * width + column] = value(row[column], row[width + column]);
         }
     }
 }

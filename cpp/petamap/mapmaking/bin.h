@@ -38,9 +38,9 @@ void add_template_signals(const Templates& templates, const Block& block, const 
 void scan_templates(const Templates& templates, const Block& block, const Samples& samples,
                     const double* amplitudes, std::int64_t begin, std::int64_t n, double* time);
 
-// The values of n rows of two words of two values each, as `add_signals` adds them up: [n][width] each.
-void settle_words(const std::int64_t* words, std::int64_t n, int width, double unit, int low_bits,
-                  double* first, double* second, int n_threads);
+// The values of n rows of two words, as `add_signals` adds them up; a row begins `stride` words after the last.
+void settle_words(const std::int64_t* words, std::int64_t n, std::int64_t stride, int width, double unit,
+                  int low_bits, double* values, int n_threads);
 
 // time[0..n) = P (map, gaps).
 void scan(const Samples& samples, std::int64_t n, int n_stokes, const double* map, const double* gaps,

@@ -181,10 +181,10 @@ class _Reading:
         """Return the right-hand sides of n data sets in a system from this rank's sums. Collective."""
         projection, shared = system.projection, system.shared
         pixel_words, gap_words = shared.scatter_rev(total.pixels, total.gaps)
-        ghosts, _ = self._values(shared.pixels.select_ghosts(total.pixels))
+        ghosts = self._values(shared.pixels.select_ghosts(total.pixels))
         gap_ghosts = self._gap_values(shared.gaps.select_ghosts(total.gaps))
         del total
-        filtered, binned = self._values(pixel_words)
+        filtered, binned = (self._values(pixel_words, number) for number in range(2))
         del pixel_words
         gaps = self._gap_values(gap_words)
         if projection.amplitudes and shared.first_amplitudes:
@@ -195,13 +195,14 @@ class _Reading:
         return [RightHandSide(Unknowns(*unknowns), weighted) for *unknowns, weighted in columns]
 
     def _gap_values(self, words: Int64Array) -> FloatArray:
-        return self._values(np.concatenate([words, np.zeros_like(words)], axis=1)[:, None])[0]
+        return self._values(words[:, None])
 
-    def _values(self, words: Int64Array) -> tuple[FloatArray, FloatArray]:
-        """Return the two values of each row of four words, (n, n_stokes, 4, width)."""
-        first, second = (np.empty((*words.shape[:2], words.shape[3])) for _ in range(2))
-        _mapmaking.settle_words(words, self.unit, self.bits, first, second, self.system.projection.n_threads)
-        return first, second
+    def _values(self, words: Int64Array, number: int = 0) -> FloatArray:
+        """Return the value of this number of each row, of two words each, (n, n_stokes, width)."""
+        values = np.empty((*words.shape[:2], words.shape[3]))
+        threads = self.system.projection.n_threads
+        _mapmaking.settle_words(words, number, self.unit, self.bits, values, threads)
+        return values
 
     def _add_blocks(
         self,

@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from petacomm.base.arguments import real_array
 from petacomm.base.errors import ConfigError, DataError, ResourceError, did_you_mean, require_known
 from petacomm.base.files import atomic_write, require_file
 from petacomm.base.typing import AnyArray, FloatArray
@@ -86,7 +87,7 @@ def write_map(
     >>> float(petamap.read_map("hits.fits").values.max())
     191.0
     """
-    columns = np.atleast_2d(np.asarray(values, np.float64))
+    columns = np.atleast_2d(real_array(values, "values"))
     if columns.shape != (len(names), pixelization.n_pix):
         raise ConfigError(
             f"{len(names)} names on {pixelization.n_pix} pixels for values of shape {columns.shape}"

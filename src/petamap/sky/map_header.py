@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from petacomm.base.arguments import require_text
 from petacomm.base.errors import ConfigError, did_you_mean
 from petacomm.base.files import require_file
 from petamap.sky.checksum import checksum_card, fold_carries, word_sum
@@ -85,6 +86,8 @@ def make_map_header(
     units = (unit,) * len(names) if isinstance(unit, str) else tuple(unit)
     if len(units) != len(names):
         raise ConfigError(f"{len(units)} units for {len(names)} columns")
+    for word in (*names, *units):
+        require_text(word, "names and units")
     _check(pixelization, frame, n_observed)
     shape = map_image_shape(pixelization)
     if shape is not None:
