@@ -1,10 +1,11 @@
 """Memory of maps of a user's arrays beside these: angles, held as pixel and angle or as a boresight.
 
-    .venv/bin/python benchmarks/array_memory.py [--samples 4e7]
+    .venv/bin/python benchmarks/array_memory.py
 
-Each case is a process of its own: 8 detectors whose angles do not fit one boresight, or 40 that do; I, Q, U
-at N_side 128, 1/f noise. Bytes a sample are the most memory of the process in the call, less what it held
-before, over all samples of all detectors.
+Each case is a process of its own: 8 detectors whose angles do not fit one boresight, or 40 that do, in
+intervals long enough to have no unknown samples beyond their ends; I, Q, U at N_side 128, 1/f noise. Bytes a
+sample are the most memory of the process in the call, less what it held before, over all samples of all
+detectors.
 """
 
 from __future__ import annotations
@@ -19,17 +20,21 @@ import numpy as np
 
 from petacomm.base.host import peak_bytes, resident_bytes
 
-CASES = {"angles of each detector, binned": (8, False, True), "angles of each detector": (8, False, False),
-         "a rigid focal plane": (40, True, False)}  # fmt: skip
+# name -> detectors, samples of each, whether they are a rigid focal plane, and whether maps are only binned
+CASES = {
+    "20 million samples, binned": (8, 2_500_000, False, True),
+    "20 million samples": (8, 2_500_000, False, False),
+    "80 million samples": (8, 10_000_000, False, False),
+    "a rigid focal plane, 100 million": (40, 2_500_000, True, False),
+}
 
 
-def job(name: str, n_samples: float) -> None:
+def job(name: str) -> None:
     """Map arrays, and print what that took."""
     import petamap
     from petamap.pointing import quaternion
 
-    n_det, rigid, binned = CASES[name]
-    n_samp = int(n_samples / n_det)
+    n_det, n_samp, rigid, binned = CASES[name]
     signal, theta, phi, psi = (np.empty((n_det, n_samp)) for _ in range(4))
     rng, t = np.random.default_rng(1), np.arange(n_samp)
     boresight = 1.4 + 0.3 * np.sin(0.0031 * t), 0.00012 * t, 0.37 * t % 6.28  # all angles in all pixels
@@ -69,14 +74,13 @@ def job(name: str, n_samples: float) -> None:
 def main() -> None:
     """Print all cases, or do one job."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--samples", type=float, default=4e7)
     parser.add_argument("--job", choices=CASES, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.job:
-        job(given.job, given.samples)
+        job(given.job)
         return
     for name in CASES:
-        command = [sys.executable, "-W", "ignore", __file__, "--job", name, "--samples", str(given.samples)]
+        command = [sys.executable, "-W", "ignore", __file__, "--job", name]
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
         one = json.loads(done.stdout.splitlines()[-1])
         print(f"{name:36s} {one['bytes']:6.2f} bytes a sample, {one['seconds']:6.2f} s of the processor")
