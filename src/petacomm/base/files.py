@@ -114,7 +114,7 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 
 
 def require_possible(path: str | os.PathLike[str]) -> None:
-    """Raise the error of what is no path, or of one that the system cannot even look for, as it is too long."""
+    """Raise the error of what is no path, or of one that the system cannot look for, as one too long."""
     if not isinstance(path, str | os.PathLike):  # numbers are open files to the system
         raise ConfigError(f"must be a path, not {type(path).__name__}", where="out")
     told_later = (FileNotFoundError, NotADirectoryError, PermissionError)  # by who writes there

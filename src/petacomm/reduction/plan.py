@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from petacomm.base.display import Displayed
 from petacomm.base.errors import ConfigError, UserError, did_you_mean
 from petacomm.base.timers import Timers
 from petacomm.base.typing import AnyArray, BoolArray, Int32Array, Int64Array
@@ -33,7 +34,7 @@ Checks: TypeAlias = Literal["every", "first"]
 AUTO = "auto"
 
 
-class ReductionPlan:
+class ReductionPlan(Displayed):
     """Plan of reductions of values on keys that several ranks hold. All methods are collective.
 
     Each call takes values of shape (n_keys, ...), C-contiguous, of dtype int64, float64, float32 or uint8,
@@ -152,6 +153,10 @@ class ReductionPlan:
         self._pending: PendingCall | None = None
         self._words: Int64Array | None = None
 
+    def _facts(self) -> dict[str, object]:
+        own = {"n_global": self.n_global, "algorithm": self.chosen or self.algorithm}
+        return self.index_map._facts() | own
+
     def _argument_error(self) -> UserError | None:
         """Return the error of the arguments of this rank; None if they are valid."""
         for kind, name, known in [
@@ -161,13 +166,7 @@ class ReductionPlan:
         ]:
             if name not in known:
                 return ConfigError(f"no {kind} '{name}'", mend=did_you_mean(name, known))
-        if self.index_map.comm is not self.comm:
-            return ReductionError(
-                "the index map belongs to another communicator",
-                where=f"rank {self.comm.rank}",
-                mend="make an index map on the communicator of the plan",
-            )
-        return self._options.error()
+        return self.index_map.communicator_error(self.comm) or self._options.error()
 
     def _make_graph(self, needs_overlaps: bool) -> SharingGraph:
         if self.comm.size == 1:
@@ -244,8 +243,7 @@ class ReductionPlan:
     @property
     def owned(self) -> BoolArray:
         """Whether this rank owns each key, bool (n_keys,); exactly one holder of a key does."""
-        owned: BoolArray = self.graph.owner == self.comm.rank
-        return owned
+        return np.asarray(self.graph.owner == self.comm.rank)
 
     @property
     def multiplicity(self) -> Int32Array:
@@ -261,8 +259,8 @@ class ReductionPlan:
     @property
     def buffer_bytes(self) -> int:
         """Bytes of the buffers for values that the calls so far needed."""
-        values = 0 if self._chosen is None else self._chosen.buffer_bytes
-        return values + (0 if self._words is None else self._words.nbytes)
+        words = 0 if self._words is None else self._words.nbytes
+        return words if self._chosen is None else words + self._chosen.buffer_bytes
 
     @property
     def n_global(self) -> int:

@@ -56,6 +56,16 @@ class IndexMap(Displayed):
         self.comm = comm
         self.keys = np.ascontiguousarray(keys)
 
+    def communicator_error(self, comm: Communicator) -> ReductionError | None:
+        """Return the error of a plan on another communicator than that of this map; None on the same."""
+        if comm is self.comm:
+            return None
+        return ReductionError(
+            "the index map belongs to another communicator",
+            where=f"rank {comm.rank}",
+            mend="make an index map on the communicator of the plan",
+        )
+
     @property
     def n_keys(self) -> int:
         """Number of keys of this rank."""

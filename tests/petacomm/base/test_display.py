@@ -7,6 +7,7 @@ from petacomm import (
     CommunicationGraph,
     IndexMap,
     Placement,
+    ReductionPlan,
     TopologyManager,
     Torus,
     load_machine,
@@ -45,7 +46,11 @@ def test_objects_of_petacomm_are_lines():
     assert repr(graph) == "CommunicationGraph(n_ranks=4, n_edges=2, bytes=24)"
     placed = Placement(np.array([0, 0, 5, 5]), np.array([0, 1, 0, 1]), 2, 8)
     assert repr(placed) == "Placement(ranks=4, nodes=2 of 8, ranks_per_node=2)"
-    assert repr(IndexMap(world(), np.arange(5))) == "IndexMap(rank=0, n_ranks=1, n_keys=5)"
+    keys = IndexMap(world(), np.arange(5))
+    assert repr(keys) == "IndexMap(rank=0, n_ranks=1, n_keys=5)"
+    plan = ReductionPlan(keys, algorithm="owner")
+    assert repr(plan) == "ReductionPlan(rank=0, n_ranks=1, n_keys=5, n_global=5, algorithm=owner)"
+    assert "algorithm=auto" in repr(ReductionPlan(keys))
     machine = load_machine("perlmutter")
     assert repr(machine).startswith("Machine(name=perlmutter, ") and len(repr(machine)) < 200
     one = Round.from_columns([0, 1, 2], [1, 0, 2], 0, [5, 3, 4], reduce=[True, False, False])
