@@ -101,7 +101,7 @@ def _zeros_like(prototype, *arguments, **named):
 # above, knows NumPy's functions by their identity.
 np.empty, np.empty_like = np.zeros, _zeros_like
 # Threads of Python would add to one sum in any order.
-threads.ThreadPoolExecutor = lambda _: ThreadPoolExecutor(1)
+threads.ThreadPoolExecutor = lambda _, **named: ThreadPoolExecutor(1, **named)
 
 # Rooms keep what they import, so functions are replaced before anything can import them.
 _exec_module = importlib.machinery.ExtensionFileLoader.exec_module

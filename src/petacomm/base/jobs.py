@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from petacomm.base.errors import ConfigError
+from petacomm.base.threads import WAIT_SECONDS
 
 _ENDING = 20  # seconds that a job has to end when it is asked to
 
@@ -31,7 +33,9 @@ def run_to_end(command: Sequence[str], environment: Mapping[str, str], **streams
     except OSError as error:
         raise ConfigError(f"'{command[0]}' cannot be run: {error.strerror}", mend=None) from None
     try:
-        return job.wait()
+        while True:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return job.wait(WAIT_SECONDS)
     except BaseException:
         job.terminate()
         try:

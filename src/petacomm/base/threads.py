@@ -6,13 +6,15 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import cache
 from typing import Any, TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+# A signal that comes just as a wait begins is not seen before it ends: waits are short, and repeated.
+WAIT_SECONDS = 0.25
 _pool = threading.local()  # of a thread of `map_threads`: an event, set when nobody waits for the work
 
 
@@ -37,11 +39,18 @@ def map_threads(work: Callable[[Item], Result], items: Iterable[Item], n_threads
     with ThreadPoolExecutor(n_threads, initializer=setattr, initargs=(_pool, "cancelled", cancelled)) as pool:
         try:
             futures = [pool.submit(work, item) for item in items]
-            return [future.result() for future in futures]
+            return [await_result(future) for future in futures]
         except BaseException:
             cancelled.set()
             pool.shutdown(cancel_futures=True)
             raise
+
+
+def await_result(future: Future[Result]) -> Result:
+    """Return the result of work in another thread, as ``future.result()``; signals are seen meanwhile."""
+    while not future.done():
+        wait([future], WAIT_SECONDS)
+    return future.result()
 
 
 def end_if_cancelled() -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from petacomm.base.console import inform
 from petacomm.base.errors import ConfigError, ConvergenceError, DataError, ResourceError
+from petacomm.base.jobs import run_to_end
 from petamap.cli.configuration_words import add_configuration_arguments
 from petamap.cli.run import configuration_path, split_words
 
@@ -171,12 +172,10 @@ class _Study:
         if job.ranks > 1:
             command = [_launcher(), "-n", str(job.ranks), *command]
         with TemporaryFile("w+") as told:
-            done = subprocess.run(command, check=False, stdout=told, stderr=told)
-            if done.returncode not in (0, ConvergenceError.exit_code):
+            code = run_to_end(command, os.environ, stdout=told, stderr=told)
+            if code not in (0, ConvergenceError.exit_code):
                 told.seek(0)
-                raise ResourceError(
-                    f"ended with {done.returncode}: {told.read().strip()}", where=" ".join(command)
-                )
+                raise ResourceError(f"ended with {code}: {told.read().strip()}", where=" ".join(command))
         return measured_run(job, Summary.read(folder))
 
 

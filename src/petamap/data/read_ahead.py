@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from petacomm.base.errors import STOPS
 from petacomm.base.host import return_free_memory
+from petacomm.base.threads import await_result
 from petacomm.base.typing import AnyArray
 
 PIECE = 1 << 18  # samples: two megabytes of float64
@@ -111,7 +112,7 @@ class ReadAhead:
             wanted.append(following)
             following = self._next(following)
         try:
-            values = _pieces.get(self, wanted).result()
+            values = await_result(_pieces.get(self, wanted))
         except STOPS:
             raise
         except Exception:  # another part of the piece may be at fault
