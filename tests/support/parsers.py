@@ -72,6 +72,7 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "job.toml": load_mapping_job,
     "graph.csv": read_graph,
     "graph.mtx": read_graph,
+    "graph.goal": read_graph,
     "coordinates.txt": read_coordinates,
     "hwloc.xml": read_hwloc,
     "topology.conf": read_topology_conf,
@@ -114,6 +115,8 @@ def seeds() -> dict[str, bytes]:
         '[machine]\nname = "fugaku"\nshape = "2x2x1"\n',
         "graph.csv": "0,1,100\n1,2,50.5\n",
         "graph.mtx": "%%MatrixMarket matrix coordinate real general\n3 3 2\n1 2 5\n2 3 1e2\n",
+        "graph.goal": "num_ranks 2\nrank 0 {\nl1: send 8b to 1 tag 0\nl2: calc 5 cpu 0\nl2 requires l1\n}\n"
+        "rank 1 {\nl1: recv 8b from 0 tag 0\n}\n",
         "coordinates.txt": "torus 2x2x1\n0 0 0 0 n1\n1 0 0 0 n2\n",
         "hwloc.xml": (_SAMPLES / "hwloc-two-packages.xml").read_text(),
         "topology.conf": (_SAMPLES / "topology-tree.conf").read_text(),

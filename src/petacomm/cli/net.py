@@ -1,4 +1,4 @@
-"""``petacomm net``: predict, simulate and draw collectives on a machine's network."""
+"""``petacomm net``: predict, simulate, draw and export collectives on a machine's network."""
 
 from __future__ import annotations
 
@@ -19,23 +19,24 @@ examples:
   petacomm net predict allreduce --machine perlmutter --ranks 4096 --bytes 1000000
   petacomm net simulate alltoall --machine bluegene-l --shape 4x4x2 --bytes 960
   petacomm net draw barrier --machine bluegene-l --shape 4x4 --out barrier.svg
+  petacomm net export allreduce --machine perlmutter --ranks 64 --bytes 1000000 --out allreduce.goal
   petacomm net paper --out paper
 """
-_VERBS = ("predict", "simulate", "draw", "paper")
+_VERBS = ("predict", "simulate", "draw", "export", "paper")
 
 
 def add_commands(commands: Any) -> None:
     """Add ``net`` to the subparsers."""
     parser = commands.add_parser(
         "net",
-        help="predict, simulate and draw collectives on a machine's network",
+        help="predict, simulate, draw and export collectives on a machine's network",
         description="Model a collective on a machine without running on it: 'predict' the times of all "
         "algorithms by closed forms and exact link loads; 'simulate' it packet by packet; 'draw' its "
-        "messages and link loads. 'paper' reproduces the tables of Almasi et al. 2005, on screen and as a "
-        "page.",
+        "messages and link loads; 'export' its messages as GOAL, for LogGOPSim. 'paper' reproduces the "
+        "tables of Almasi et al. 2005, on screen and as a page.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        usage="petacomm net predict|simulate|draw COLLECTIVE --machine NAME --shape AxBxC --bytes N [...]\n"
+        usage="petacomm net predict|simulate|draw|export COLLECTIVE --machine NAME --shape AxB [...]\n"
         "       petacomm net paper [--out DIR] [--ranks N]",
     )
     parser.add_argument(
@@ -62,7 +63,9 @@ def add_commands(commands: Any) -> None:
     )
     parser.add_argument("--policy", metavar="NAME", help="of the simulated routers [transit-first]")
     parser.add_argument("--seed", metavar="N", type=int, default=1, help="of what is random in them [1]")
-    parser.add_argument("--out", metavar="PATH", type=Path, help="the drawing; the folder of 'paper' [.]")
+    parser.add_argument(
+        "--out", metavar="PATH", type=Path, help="what is drawn or exported; of 'paper' a folder [.]"
+    )
     parser.add_argument("--json", action="store_true", help="write JSON instead of a table")
     parser.set_defaults(handler=_net)
 
@@ -76,7 +79,8 @@ def _net(arguments: argparse.Namespace) -> int:
         raise ConfigError(f"unknown argument '{words[-1]}'", mend="see petacomm net --help")
     if verb != "paper" and not words:
         raise ConfigError("no collective", mend="known: allreduce, alltoall, barrier, broadcast, reduce")
-    {"predict": _predict, "simulate": _simulate, "draw": _draw, "paper": _paper}[verb](arguments)
+    verbs = {"predict": _predict, "simulate": _simulate, "draw": _draw, "export": _export, "paper": _paper}
+    verbs[verb](arguments)
     return 0
 
 
@@ -132,6 +136,17 @@ def _draw(arguments: argparse.Namespace) -> None:
     schedule = make_schedule(call, resolve_algorithm(call, model, arguments.algorithm))
     path = arguments.out or Path(f"{schedule.collective}-{schedule.algorithm}.svg")
     print(write_drawing(schedule, call.grid, call.itemsize, path))
+
+
+def _export(arguments: argparse.Namespace) -> None:
+    from petacomm.network.predictions import resolve_algorithm
+    from petacomm.schedule import make_schedule
+    from petacomm.schedule.goal import write_goal
+
+    call, model = _query(arguments).resolve()
+    schedule = make_schedule(call, resolve_algorithm(call, model, arguments.algorithm))
+    path = arguments.out or Path(f"{schedule.collective}-{schedule.algorithm}.goal")
+    print(write_goal(schedule, call.itemsize, path))
 
 
 def _paper(arguments: argparse.Namespace) -> None:

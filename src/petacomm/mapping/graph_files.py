@@ -1,4 +1,4 @@
-"""Readers of communication graphs: METIS, Matrix Market, edge lists as CSV, and recordings."""
+"""Readers of communication graphs: METIS, Matrix Market, edge lists as CSV, GOAL, and recordings."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.mapping.graph import CommunicationGraph
 from petacomm.mapping.recorded_graph import recording_graph
 from petacomm.recording import load_recording
+from petacomm.schedule.goal import parse_goal
 
 _RECORDED = ".npz"
 
@@ -25,7 +26,8 @@ def read_graph(path: str | os.PathLike[str], n_ranks: int | None = None) -> Comm
     ``.graph`` and ``.metis``: METIS, undirected; the weight of an edge is the bytes in each direction.
     ``.mtx``: Matrix Market coordinates; the value in row i and column j is the bytes from rank i - 1 to rank
     j - 1. ``.csv``: one line ``source,target,bytes`` per message, ranks counted from 0, with an optional
-    header. ``.npz``: a recording of `petacomm record`, all phases, collectives by their schedules.
+    header. ``.goal``: all sends of a program for LogGOPSim. ``.npz``: a recording of `petacomm record`, all
+    phases, collectives by their schedules.
 
     Parameters
     ----------
@@ -213,9 +215,15 @@ def _table(
     return values.reshape(-1, width), np.array(rows, np.int64)
 
 
+def _read_goal(text: _Text, n_ranks: int | None) -> CommunicationGraph:
+    found = parse_goal(text.file, text.lines)
+    return CommunicationGraph.from_edges(found.n_ranks, found.source, found.destination, found.bytes)
+
+
 _READERS: dict[str, Callable[[_Text, int | None], CommunicationGraph]] = {
     ".graph": _read_metis,
     ".metis": _read_metis,
     ".mtx": _read_matrix_market,
     ".csv": _read_csv,
+    ".goal": _read_goal,
 }
