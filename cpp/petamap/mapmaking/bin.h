@@ -38,7 +38,7 @@ void add_template_signals(const Templates& templates, const Block& block, const 
 void scan_templates(const Templates& templates, const Block& block, const Samples& samples,
                     const double* amplitudes, std::int64_t begin, std::int64_t n, double* time);
 
-// The values of n rows of two words, as `add_signals` adds them up; a row begins `stride` words after the last.
+// The values of n rows of two words, as `add_signals` adds them up; rows are `stride` words apart.
 void settle_words(const std::int64_t* words, std::int64_t n, std::int64_t stride, int width, double unit,
                   int low_bits, double* values, int n_threads);
 
