@@ -205,7 +205,8 @@ void scan_templates(const TemplateTable& templates, In<std::int64_t> block, In<s
 void settle_words(In<std::int64_t, 4> words, int number, double unit, int low_bits, Out<double, 3> values,
                   int n_threads) {
     const std::size_t rows = words.shape(0) * words.shape(1), width = words.shape(3);
-    require(number >= 0 && words.shape(2) >= 2 * static_cast<std::size_t>(number) + 2, "two words of a value");
+    require(number >= 0 && words.shape(2) >= 2 * static_cast<std::size_t>(number) + 2,
+            "two words of a value");
     require(values.size() == rows * width, "a value of each row");
     require_low_bits(low_bits);
     require_threads(n_threads);
