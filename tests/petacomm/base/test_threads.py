@@ -77,6 +77,24 @@ def test_a_signal_ends_the_work_of_all_threads_between_two_steps():
     assert begun.is_set() and not ended
 
 
+def test_a_signal_that_does_not_end_a_wait_is_seen_soon_after():
+    """It is handled in a thread at work, as one that comes just before the main thread begins to wait."""
+    ended = []
+
+    def work(item):
+        if item == 0:
+            time.sleep(0.1)
+            signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+            for _ in range(2000):
+                end_if_cancelled()
+                time.sleep(0.005)
+            ended.append(item)
+
+    with pytest.raises(KeyboardInterrupt):
+        map_threads(work, range(2), 2)
+    assert not ended
+
+
 def test_work_outside_of_threads_is_never_cancelled():
     end_if_cancelled()
     assert map_threads(lambda _: end_if_cancelled(), range(3), 2) == [None] * 3
