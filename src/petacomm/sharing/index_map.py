@@ -57,7 +57,18 @@ class IndexMap(Displayed):
         self.keys = np.ascontiguousarray(keys)
 
     def communicator_error(self, comm: Communicator) -> ReductionError | None:
-        """Return the error of a plan on another communicator than that of this map; None on the same."""
+        """Return the error of a plan on another communicator than that of this map.
+
+        Parameters
+        ----------
+        comm : Communicator
+            That of the plan.
+
+        Returns
+        -------
+        ReductionError or None
+            None if it is the same.
+        """
         if comm is self.comm:
             return None
         return ReductionError(
