@@ -26,7 +26,7 @@ from petacomm.reduction.fixed_point import FixedPoint
 from petacomm.reduction.plan_report import plan_report_lines
 from petacomm.reduction.row_exchange import run_steps
 from petacomm.reduction.tuner import Calls, ReductionTuner, algorithm_load
-from petacomm.sharing.index_map import IndexMap, ReductionError
+from petacomm.sharing.index_map import IndexMap, ReductionError, communicator_error
 from petacomm.sharing.setup import SETUPS
 from petacomm.sharing.sharing_graph import SharingGraph
 
@@ -166,7 +166,7 @@ class ReductionPlan(Displayed):
         ]:
             if name not in known:
                 return ConfigError(f"no {kind} '{name}'", mend=did_you_mean(name, known))
-        return self.index_map.communicator_error(self.comm) or self._options.error()
+        return communicator_error(self.index_map, self.comm) or self._options.error()
 
     def _make_graph(self, needs_overlaps: bool) -> SharingGraph:
         if self.comm.size == 1:

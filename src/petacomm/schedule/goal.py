@@ -26,7 +26,7 @@ _MESSAGE = re.compile(
     rf"{_LABEL}:\s*(send|recv)\s+{_COUNT}b\s+(?:to|from)\s+{_COUNT}(?:\s+tag\s+{_COUNT})?{_PLACE}$"
 )
 _CALC = re.compile(rf"{_LABEL}:\s*calc\s+{_COUNT}{_PLACE}$")
-_REQUIRES = re.compile(rf"{_LABEL}\s+(requires|irequires)\s+{_LABEL}$")
+_REQUIRES = re.compile(rf"{_LABEL}\s+(?:requires|irequires)\s+{_LABEL}$")
 
 
 @dataclass(frozen=True)
@@ -192,16 +192,22 @@ class _Parser:
             if kind == "send":
                 self.sends[number] = (*ends, int(size))
             self.queues[(*ends, int(tag or 0))][kind == "recv"].append(number)
-            self._labels[label] = number
+            self._name(number, label)
         elif found := _CALC.match(words):
-            self._labels[found[1]] = number
+            self._name(number, found[1])
         elif found := _REQUIRES.match(words):
-            unknown = [label for label in (found[1], found[3]) if label not in self._labels]
+            unknown = [label for label in found.groups() if label not in self._labels]
             if unknown:
                 raise self._error(number, f"rank {self._rank} has no operation {unknown[0]} before this line")
-            self.required[self._labels[found[1]]].append(self._labels[found[3]])
+            after, before = (self._labels[label] for label in found.groups())
+            self.required[after].append(before)
         else:
             raise self._error(number, f"'{words[:40]}' is no operation", "send, recv, calc or requires")
+
+    def _name(self, number: int, label: str) -> None:
+        if label in self._labels:
+            raise self._error(number, f"rank {self._rank} has an operation {label} already")
+        self._labels[label] = number
 
     def messages(self) -> GoalMessages:
         """Return the messages, matched."""
@@ -212,19 +218,30 @@ class _Parser:
                 what = f"{len(sent)} sends and {len(received)} receives from {source} to {destination}"
                 raise self._error((sent or received)[0], f"{what}, tag {tag}")
             message_of |= {to: number_of[line] for line, to in zip(sent, received, strict=True)}
-        after = tuple(tuple(sorted(self._received_before(line, message_of))) for line in self.sends)
+        received_before = self._received_before(message_of)
+        after = tuple(tuple(sorted(received_before[line])) for line in self.sends)
         columns = np.array(list(self.sends.values()), np.int64).reshape(-1, 3).T
         source, destination = columns[:2].astype(np.int32)
         return GoalMessages(self.n_ranks, source, destination, columns[2], after)
 
-    def _received_before(self, line: int, message_of: dict[int, int]) -> set[int]:
-        """Return the messages whose receives an operation requires, directly or by other operations."""
-        found, seen, waiting = set(), {line}, [line]
-        while waiting:
-            for other in self.required[waiting.pop()]:
-                if other in message_of:
-                    found.add(message_of[other])
-                elif other not in seen:
-                    seen.add(other)
-                    waiting.append(other)
+    def _received_before(self, message_of: dict[int, int]) -> dict[int, frozenset[int]]:
+        """Return the messages whose receives a send requires, directly or by other operations.
+
+        Each operation is looked at once; in a chain of them all share one set.
+        """
+        found = {line: frozenset([message]) for line, message in message_of.items()}
+        for send in self.sends:
+            path, begun = [send], {send}
+            while path:
+                line = path[-1]
+                waiting = [other for other in self.required.get(line, ()) if other not in found]
+                if not waiting:
+                    parts = {found[other] for other in self.required.get(line, ())}
+                    found[line] = parts.pop() if len(parts) == 1 else frozenset().union(*parts)
+                    path.pop()
+                elif waiting[0] in begun:
+                    raise self._error(waiting[0], "this operation requires itself, by way of others")
+                else:
+                    path.append(waiting[0])
+                    begun.add(waiting[0])
         return found

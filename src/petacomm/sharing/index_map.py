@@ -56,27 +56,6 @@ class IndexMap(Displayed):
         self.comm = comm
         self.keys = np.ascontiguousarray(keys)
 
-    def communicator_error(self, comm: Communicator) -> ReductionError | None:
-        """Return the error of a plan on another communicator than that of this map.
-
-        Parameters
-        ----------
-        comm : Communicator
-            That of the plan.
-
-        Returns
-        -------
-        ReductionError or None
-            None if it is the same.
-        """
-        if comm is self.comm:
-            return None
-        return ReductionError(
-            "the index map belongs to another communicator",
-            where=f"rank {comm.rank}",
-            mend="make an index map on the communicator of the plan",
-        )
-
     @property
     def n_keys(self) -> int:
         """Number of keys of this rank."""
@@ -125,3 +104,14 @@ def _key_error(rank: int, keys: AnyArray, n_total: int | None) -> ReductionError
             f"key {keys[i]} at position {i} {fault}", where=where, mend="keys must be sorted and distinct"
         )
     return None
+
+
+def communicator_error(index_map: IndexMap, comm: Communicator) -> ReductionError | None:
+    """Return the error of an index map on another communicator than that of its plan; None on the same."""
+    if index_map.comm is comm:
+        return None
+    return ReductionError(
+        "the index map belongs to another communicator",
+        where=f"rank {comm.rank}",
+        mend="make an index map on the communicator of the plan",
+    )

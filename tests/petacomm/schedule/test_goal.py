@@ -77,6 +77,13 @@ def test_what_networks_do_themselves_is_refused():
         ("num_ranks 2\nrank 0 {\nl1: calc 3\nl1 requires l2\n}", 4, "no operation l2"),
         ("num_ranks 2\nrank 0 {\nl1: send 8b to 1 tag 0\n}", 3, "1 sends and 0 receives from 0 to 1"),
         ("num_ranks 2\nrank 0 {\nl1: calc 3", 3, "rank 0 has no end"),
+        ("num_ranks 2\nrank 0 {\nl1: calc 3\nl1: calc 3\n}", 4, "an operation l1 already"),
+        (
+            "num_ranks 1\nrank 0 {\nl1: send 1b to 0\nl2: recv 1b from 0\nl3: calc 1\n"
+            "l1 requires l3\nl3 requires l1\n}",
+            3,
+            "requires itself",
+        ),
         ("// nothing", 1, "no number of ranks"),
     ],
 )
@@ -108,3 +115,19 @@ def test_programs_of_loggopsim_itself_are_read():
     found = parse_goal("a.goal", lines.splitlines())
     assert found.source.tolist() == [0, 1] and found.bytes.tolist() == [10, 20]
     assert found.after == ((), (0,))
+
+
+def test_a_long_chain_is_read_at_once():
+    n = 50_000
+    lines = ["num_ranks 2", "rank 0 {", "l0: recv 1b from 1"]
+    for k in range(1, n):
+        lines += [f"l{k}: send 1b to 1 tag {k}", f"l{k} requires l{k - 1}"]
+    lines += [
+        "}",
+        "rank 1 {",
+        "l0: send 1b to 0",
+        *(f"l{k}: recv 1b from 0 tag {k}" for k in range(1, n)),
+        "}",
+    ]
+    found = parse_goal("a.goal", lines)
+    assert found.after == ((n - 1,),) * (n - 1) + ((),)
