@@ -116,6 +116,23 @@ def test_a_full_device_in_place_of_the_screen(name, folder, outcomes):
     assert not outcomes.bad
 
 
+@pytest.mark.parametrize(
+    "name", cases("run --dry-run", long=[name for name in COMMANDS if name != "run --dry-run"])
+)
+def test_a_pipe_that_nobody_reads_in_place_of_the_screen(name, folder, outcomes):
+    prog, *words = shlex.split(COMMANDS[name])
+    reading, writing = os.pipe()
+    os.close(reading)
+    words = [sys.executable, "-m", f"{prog}.cli.main", *words]
+    ended = subprocess.run(words, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=60)
+    os.close(writing)
+    fine = ended.returncode == 0 and not {"Traceback", "BrokenPipe"} & set(
+        ended.stderr.replace(":", " ").split()
+    )
+    outcomes.ended(name, fine, ended.stderr)
+    assert not outcomes.bad
+
+
 def end_of(words):
     """Return the exit code of a command that nothing disturbs, and its seconds."""
     begin = time.monotonic()

@@ -42,6 +42,7 @@ PROGRAM = shlex.join([sys.executable, "-c", "from mpi4py import MPI; MPI.COMM_WO
 # name -> words, in a folder that `prepare` has filled; what is written is named out
 COMMANDS = {
     "run": f"petamap run tiny.toml --out out {SHORT!r}",
+    "run --dry-run": f"petamap run tiny.toml --dry-run {SHORT!r}",
     "sweep": f"petamap sweep tiny.toml --out out run.seed=1,2 {SHORT!r}",
     "coadd": "petamap coadd one two --out out",
     "coadd --joint": "petamap coadd --joint one two --out out",

@@ -74,7 +74,7 @@ def collective_errors(
 def _serial_errors(show: Callable[[BaseException], None]) -> Iterator[None]:
     try:
         yield
-    except SystemExit:
+    except (SystemExit, BrokenPipeError):  # nobody reads on, which is no error of a command
         raise
     except BaseException as caught:
         error = root_cause(caught)
