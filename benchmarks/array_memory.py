@@ -4,8 +4,8 @@
 
 Each case is a process of its own: 8 detectors whose angles do not fit one boresight, or 40 that do, whose
 intervals are too short in one case to go without unknown samples beyond their ends; I, Q, U at N_side 128,
-1/f noise. Bytes a sample are the most memory of the process in the call, less what it held before, over all samples of all
-detectors.
+1/f noise. Bytes a sample are the most memory of the process in the call, less what it held before, over all
+samples of all detectors.
 """
 
 from __future__ import annotations
