@@ -3,7 +3,7 @@
 Errors that are detected before ranks wait for each other are raised on all ranks by `agree`. Any other
 exception leaves the block of `collective_errors` on the failing rank alone, while the others compute or wait
 in a collective: it checks for a moment whether all ranks fail, prints the error of the lowest failing rank,
-and ends the job.
+and ends the job. Ranks that fail while another is about to print see its claim, and leave it the word.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from petacomm.base.root_cause import root_cause
 from petacomm.mpi.agreement import RankError, is_agreed
 from petacomm.mpi.communicator import Communicator, MpiCommunicator
 
-# Seconds that a failing rank waits for all others to fail as well, and then for a lower rank to print its
-# error first; and between two tests.
-_ALL_FAIL_S = 0.5
-_PRINT_S = 0.3
+_OTHERS_FAIL_S = 0.6  # s that a failing rank waits for others to fail as well
+_CLAIM_S = 0.1  # s that a rank about to print waits for the claims of others that were sent before its own
+_PRINT_S = 0.3  # s that launchers need to take a line
+_END_S = 2.0  # s, at most, from the claim of a rank to the end of the job by it
 _POLL_S = 0.005
-_TAG = 7
+# Tags of what a failing rank tells others: that it fails, to higher ones; that it is about to print.
+_FAILS, _LOWER_PRINTS, _HIGHER_PRINTS = 7, 8, 9
 
 
 @contextmanager
@@ -60,14 +61,56 @@ def collective_errors(
         error = root_cause(caught, comm.rank)
         error.__dict__["_rank"] = comm.rank
         code = _exit_code(error)
-        if is_agreed(error) or _wait(_ALL_FAIL_S, error_comm.Ibarrier().Test):
+        if is_agreed(error):
             if comm.rank == 0:
                 _print_error(error, show)
-        else:
-            if _is_lowest_failing(comm, error_comm):
-                _print_error(error, show)
+        elif not _end_among_failing(error_comm, lambda: _print_error(error, show)):
             comm.abort(code)
         raise SystemExit(code) from None
+
+
+def _end_among_failing(error_comm: Any, print_error: Callable[[], None]) -> bool:
+    """Print the error on one failing rank; return whether all ranks fail, and need no end by this one."""
+    failing = _FailingRank(error_comm)
+    all_fail = failing.wait_for_others()
+    if failing.prints(all_fail):
+        print_error()
+    elif not all_fail:
+        time.sleep(_END_S)  # the rank that prints ends the job
+    return all_fail
+
+
+class _FailingRank:
+    """One of the ranks that fail, at any time after one another, with its messages to the others.
+
+    Every failing rank is here and answers within `_CLAIM_S`; all others may compute for long.
+    """
+
+    def __init__(self, error_comm: Any) -> None:
+        self._comm, self._rank = error_comm, error_comm.Get_rank()
+        self._all_fail = error_comm.Ibarrier()
+        self._tell(range(self._rank + 1, error_comm.Get_size()), _FAILS)
+
+    def wait_for_others(self) -> bool:
+        """Wait until all ranks fail, or for a moment; return whether all do."""
+        return _wait(_OTHERS_FAIL_S, self._all_fail.Test)
+
+    def prints(self, all_fail: bool) -> bool:
+        """Return whether this rank prints: the lowest that fails, unless another was about to before."""
+        lower_fails = self._rank > 0 and (all_fail or self._hears(_FAILS))
+        if lower_fails or self._hears(_LOWER_PRINTS) or self._hears(_HIGHER_PRINTS):
+            return False
+        self._tell(range(self._rank + 1, self._comm.Get_size()), _LOWER_PRINTS)
+        self._tell(range(self._rank), _HIGHER_PRINTS)
+        # Of two that claim at once, neither has heard of the other yet: the lower one prints.
+        return not _wait(_CLAIM_S, lambda: self._hears(_LOWER_PRINTS))
+
+    def _hears(self, tag: int) -> bool:
+        return bool(self._comm.Iprobe(tag=tag))
+
+    def _tell(self, ranks: range, tag: int) -> None:
+        for rank in ranks:
+            self._comm.isend(None, rank, tag)
 
 
 @contextmanager
@@ -117,16 +160,6 @@ def _exit_code(error: BaseException) -> int:
     if isinstance(error, KeyboardInterrupt):
         return 130
     return error.exit_code if isinstance(error, UserError) else 1
-
-
-def _is_lowest_failing(comm: MpiCommunicator, error_comm: Any) -> bool:
-    """Return whether this is the lowest failing rank; a higher one waits for the lower one to end the job."""
-    for higher in range(comm.rank + 1, comm.size):
-        error_comm.isend(None, higher, _TAG)
-    if not _wait(_PRINT_S, lambda: error_comm.Iprobe(tag=_TAG)):
-        return True
-    _wait(2.0, lambda: False)
-    return False
 
 
 def _wait(seconds: float, holds: Callable[[], bool]) -> bool:

@@ -34,6 +34,18 @@ def all_ranks(comm):
     raise ConfigError("no such key", where="run.toml:3")
 
 
+def one_after_another(comm):
+    comm.barrier()
+    time.sleep((2 - comm.rank) * 0.35)  # the lowest fails while the highest is about to print
+    raise DataError(f"fault of rank {comm.rank}")
+
+
+def last_rank_first(comm):
+    comm.barrier()
+    time.sleep(0 if comm.rank == 2 else 0.9)  # all fail, the others while the last one prints
+    raise DataError(f"fault of rank {comm.rank}")
+
+
 def agreed(comm):
     agree(comm, DataError("fault of rank 1") if comm.rank >= 1 else None)
 
@@ -88,6 +100,8 @@ def test_one_rank_that_exits_ends_all():
         (one_rank_in_compute_one_in_a_collective, "petamap: error: file.h5: sample 7 is not finite", 3),
         (two_ranks_of_three, "petamap: error: fault of rank 1", 3),
         (all_ranks, "petamap: error: run.toml:3: no such key", 2),
+        (one_after_another, "petamap: error: fault of rank", 3),
+        (last_rank_first, "petamap: error: fault of rank 2", 3),
         (agreed, "petamap: error: fault of rank 1", 3),
         (
             without_memory_alone,
