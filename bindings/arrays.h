@@ -15,6 +15,7 @@
 #include <string>
 #include <type_traits>
 
+#include "petacomm/base/all_within.h"
 #include "petacomm/base/thread_start.h"
 
 namespace bindings {
@@ -55,21 +56,7 @@ inline void require_threads(int n_threads) {
     most = n_threads;
 }
 
-// Whether all numbers lie in [low, end). Without branches, so that a compiler makes vectors of the loop: it
-// takes a small part of the time of a kernel that looks up what the numbers stand for.
-template <typename T>
-bool all_within(const T* numbers, std::size_t n, std::int64_t low, std::int64_t end) {
-    using Unsigned = std::make_unsigned_t<T>;
-    constexpr std::int64_t lowest = std::numeric_limits<T>::min(), highest = std::numeric_limits<T>::max();
-    if (n == 0) return true;
-    if (low >= end || low > highest || end <= lowest) return false;
-    const auto first = static_cast<Unsigned>(std::max(low, lowest));
-    const auto span = static_cast<Unsigned>(static_cast<Unsigned>(std::min(end - 1, highest)) - first);
-    Unsigned outside = 0;
-    for (std::size_t i = 0; i < n; ++i)
-        outside |= static_cast<Unsigned>(static_cast<Unsigned>(numbers[i]) - first) > span;
-    return outside == 0;
-}
+using petacomm::all_within;
 
 template <typename Array>
 bool all_within(const Array& numbers, std::int64_t low, std::int64_t end) {

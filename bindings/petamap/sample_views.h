@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "../arrays.h"
+#include "petamap/mapmaking/bin.h"
 #include "petamap/mapmaking/blocks.h"
 
 namespace bindings {
@@ -26,15 +27,20 @@ inline void require_stokes(std::int64_t n_stokes, bool has_angles) {
     require(n_stokes == 1 || has_angles, "angles: of samples that see polarization");
 }
 
+template <typename Array>
+void require_pixels_from(const Array& pixels, std::int64_t low, std::size_t n, const char* what) {
+    require(petamap::mapmaking::pixels_within(pixels.data(), length(pixels.size()), low, length(n)), what);
+}
+
 // Pixels below n, and gaps of which there are n_gaps.
 inline void require_pixels(const In<std::int32_t>& pixels, std::size_t n, std::size_t n_gaps) {
-    require(all_within(pixels, -length(n_gaps), length(n)), "pixels: of the map, or gaps that there are");
+    require_pixels_from(pixels, -length(n_gaps), n, "pixels: of the map, or gaps that there are");
 }
 
 // Pixels below n, all others left out.
 template <typename Array>
 void require_pixels(const Array& pixels, std::size_t n) {
-    require(all_within(pixels, std::numeric_limits<std::int32_t>::min(), length(n)), "pixels: of the map");
+    require_pixels_from(pixels, std::numeric_limits<std::int32_t>::min(), n, "pixels: of the map");
 }
 
 inline void require_low_bits(int low_bits) { require(low_bits >= 0 && low_bits < 63, "low_bits: 0 to 62"); }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "petacomm/base/all_within.h"
 #include "petamap/mapmaking/project.h"
 #include "petamap/mapmaking/project_columns.h"
 #include "petamap/mapmaking/templates.h"
@@ -158,6 +159,10 @@ void add_columns_of(const Samples& samples, const Signals& signals, double scale
 }
 
 }  // namespace
+
+bool pixels_within(const std::int32_t* pixels, std::int64_t n, std::int64_t low, std::int64_t end) {
+    return petacomm::all_within(pixels, static_cast<std::size_t>(n), low, end);
+}
 
 void add_hits(const Samples& samples, std::int64_t begin, std::int64_t n, bool shared, std::int64_t* hits) {
     const std::int32_t* pixels = samples.pixels + begin;

@@ -8,6 +8,9 @@
 
 namespace petamap::mapmaking {
 
+// Whether all of n pixels lie in [low, end), to be looked at before they are added to.
+bool pixels_within(const std::int32_t* pixels, std::int64_t n, std::int64_t low, std::int64_t end);
+
 // hits[pixel] += 1 for n samples from `begin`; `shared`: other threads add to them as well.
 void add_hits(const Samples& samples, std::int64_t begin, std::int64_t n, bool shared, std::int64_t* hits);
 

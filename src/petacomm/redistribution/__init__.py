@@ -3,26 +3,8 @@
 Must not import: sharing, costs, reduction, mapping or higher rooms.
 """
 
-from petacomm.mpi.autotuner import Choice
-from petacomm.redistribution.array_layout import ArrayLayout, DatatypeError
-from petacomm.redistribution.exchanges import METHODS
-from petacomm.redistribution.fft import ParallelFFT
-from petacomm.redistribution.halo import HALO_METHODS, OBJECTS, LatticeField
-from petacomm.redistribution.lattice import Lattice
-from petacomm.redistribution.redistribution import Redistribution
-from petacomm.redistribution.staggered import StaggeredOperator, solve_cg
+from pathlib import Path
 
-__all__ = [
-    "HALO_METHODS",
-    "METHODS",
-    "OBJECTS",
-    "ArrayLayout",
-    "Choice",
-    "DatatypeError",
-    "Lattice",
-    "LatticeField",
-    "ParallelFFT",
-    "Redistribution",
-    "StaggeredOperator",
-    "solve_cg",
-]
+from petacomm.base.lazy import lazy_exports
+
+__getattr__, __dir__, __all__ = lazy_exports(__name__, Path(__file__).with_suffix(".pyi"))

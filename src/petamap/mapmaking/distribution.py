@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from petacomm.base.distinct import distinct
 from petacomm.base.errors import ConfigError
 from petacomm.base.typing import FloatArray, Int64Array
 
@@ -186,7 +187,7 @@ def distribute_groups(
     targets = float(cost_before[-1]) * np.arange(size + 1) / size
     groups = np.searchsorted(cost_before, targets, side="right") - 1
     nearest = np.full(size + 1, n_before[-1])
-    for group in np.unique(groups[groups < len(costs)]).tolist():
+    for group in distinct(groups[groups < len(costs)]).tolist():
         own = groups == group
         nearest[own] = n_before[group] + units_of(group).before(targets[own] - cost_before[group])
     return cut(nearest, int(n_before[-1]), size)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from petacomm.base.distinct import distinct
 from petacomm.base.typing import Int64Array
 from petamap.mapmaking.stream_table import StreamTable
 
@@ -38,7 +39,7 @@ class StreamLags:
         rows = self.streams.rows(streams)
         classes, detectors = self.class_of[rows], streams - self.streams.first[rows]
         lags = np.empty(len(streams), np.int64)
-        for number in np.unique(classes).tolist():
+        for number in distinct(classes.copy()).tolist():
             own, known = classes == number, self.by_detector[number]
             lags[own] = known[detectors[own]] if len(known) > 1 else known
         return lags

@@ -88,6 +88,7 @@ class StreamTable(Sequence[TimeStream]):
         self.first = np.concatenate([[0], np.cumsum(self.n_det)]).astype(np.int64)
         lengths = self.stop - self.start
         self.first_key = np.concatenate([[0], np.cumsum(lengths * self.n_det)]).astype(np.int64)
+        self._latest: tuple[int, TimeStream | None] = -1, None
 
     def __len__(self) -> int:
         return int(self.first[-1])
@@ -101,10 +102,15 @@ class StreamTable(Sequence[TimeStream]):
     def __getitem__(self, number: int | slice) -> TimeStream | list[TimeStream]:
         if isinstance(number, slice):
             return [self[one] for one in range(*number.indices(len(self)))]
+        known, stream = self._latest  # of each piece of a stream it is asked for several times
+        if stream is not None and known == number:
+            return stream
         number = range(len(self))[number]
         row = int(np.searchsorted(self.first, number, side="right")) - 1
         values = (self.observation[row], self.interval[row], number - self.first[row])
-        return TimeStream(*map(int, (*values, self.start[row], self.stop[row], self.margin)))
+        stream = TimeStream(*map(int, (*values, self.start[row], self.stop[row], self.margin)))
+        self._latest = number, stream
+        return stream
 
     @property
     def n_rows(self) -> int:

@@ -1,0 +1,17 @@
+from petacomm.network.alpha_beta import predict_seconds as predict_seconds
+from petacomm.network.closed_forms import alltoall_peak_bandwidth as alltoall_peak_bandwidth
+from petacomm.network.communication_load import Load as Load
+from petacomm.network.communication_load import LoadPhase as LoadPhase
+from petacomm.network.communication_load import RankLoad as RankLoad
+from petacomm.network.communication_load import busiest_load as busiest_load
+from petacomm.network.hardware import Hardware as Hardware
+from petacomm.network.hardware import make_hardware as make_hardware
+from petacomm.network.link_load import Traffic as Traffic
+from petacomm.network.link_load import link_loads as link_loads
+from petacomm.network.packets import POLICIES as POLICIES
+from petacomm.network.packets import PacketMessages as PacketMessages
+from petacomm.network.packets import PacketSimulator as PacketSimulator
+from petacomm.network.packets import RouterPolicy as RouterPolicy
+from petacomm.network.packets import SimulationResult as SimulationResult
+from petacomm.network.routes import hops_between as hops_between
+from petacomm.network.routes import routed_link_loads as routed_link_loads

@@ -1,0 +1,12 @@
+from petacomm.mpi.autotuner import Choice as Choice
+from petacomm.redistribution.array_layout import ArrayLayout as ArrayLayout
+from petacomm.redistribution.array_layout import DatatypeError as DatatypeError
+from petacomm.redistribution.exchanges import METHODS as METHODS
+from petacomm.redistribution.fft import ParallelFFT as ParallelFFT
+from petacomm.redistribution.halo import HALO_METHODS as HALO_METHODS
+from petacomm.redistribution.halo import OBJECTS as OBJECTS
+from petacomm.redistribution.halo import LatticeField as LatticeField
+from petacomm.redistribution.lattice import Lattice as Lattice
+from petacomm.redistribution.redistribution import Redistribution as Redistribution
+from petacomm.redistribution.staggered import StaggeredOperator as StaggeredOperator
+from petacomm.redistribution.staggered import solve_cg as solve_cg
