@@ -66,7 +66,11 @@ bool all_within(const Array& numbers, std::int64_t low, std::int64_t end) {
 // Whether these are the offsets of lists, the last one the end: from 0 or more, none below the one before,
 // and at most `end`.
 inline bool are_offsets(const std::int64_t* offsets, std::size_t n, std::int64_t end) {
-    return n > 0 && offsets[0] >= 0 && offsets[n - 1] <= end && std::is_sorted(offsets, offsets + n);
+    if (n == 0 || offsets[0] < 0 || offsets[n - 1] > end) return false;
+    // The sign of a negative number or step stays, and a compiler makes vectors of the loop.
+    std::int64_t signs = 0;
+    for (std::size_t i = 1; i < n; ++i) signs |= offsets[i] | (offsets[i] - offsets[i - 1]);
+    return signs >= 0;
 }
 
 inline bool are_offsets(const In<std::int64_t>& offsets, std::int64_t end) {

@@ -1,7 +1,4 @@
 // petacomm.sharing._sharing: finding out which ranks hold and own which keys.
-#include <algorithm>
-#include <bit>
-
 #include "../arrays.h"
 #include "petacomm/sharing/holders.h"
 #include "petacomm/sharing/key_chunks.h"
@@ -22,12 +19,15 @@ petacomm::Chunk* chunks_of(const Out<std::int64_t, 2>& rows) {
     return reinterpret_cast<petacomm::Chunk*>(rows.data());
 }
 
-// Keys of all chunks.
 std::int64_t keys_of(const In<std::int64_t, 2>& rows) {
-    const petacomm::Chunk* chunks = chunks_of(rows);
-    std::int64_t n = 0;
-    for (std::size_t i = 0; i < rows.shape(0); ++i) n += std::popcount(chunks[i].held);
-    return n;
+    return petacomm::count_keys(chunks_of(rows), rows.shape(0));
+}
+
+// What work returns that other threads of Python need not wait for.
+template <typename Work>
+auto without_gil(const Work& work) {
+    nb::gil_scoped_release release;
+    return work();
 }
 
 void bind_chunks(nb::module_& module) {
@@ -38,9 +38,8 @@ void bind_chunks(nb::module_& module) {
     module.def(
         "chunk_keys",
         [](In<std::int64_t> keys, Out<std::int64_t, 2> chunks) {
-            require(petacomm::count_chunks(keys.data(), keys.shape(0)) <= length(chunks.shape(0)),
+            require(petacomm::chunk_keys(keys.data(), keys.shape(0), chunks_of(chunks), chunks.shape(0)),
                     "chunks: room for those of all keys");
-            petacomm::chunk_keys(keys.data(), keys.shape(0), chunks_of(chunks));
         },
         nb::arg("keys").noconvert(), nb::arg("chunks").noconvert());
     module.def(
@@ -88,8 +87,9 @@ void bind_sharing(nb::module_& module) {
             require(order.shape(0) == labels.shape(0), "an index for each label");
             require(n_labels >= 0 && length(offsets.shape(0)) - 1 == n_labels,
                     "offsets: one for each label, and the end");
-            require(all_within(labels, 0, n_labels), "labels: below n_labels");
-            petacomm::counting_order(labels.data(), labels.shape(0), n_labels, order.data(), offsets.data());
+            require(petacomm::counting_order(labels.data(), labels.shape(0), n_labels, order.data(),
+                                             offsets.data()),
+                    "labels: below n_labels");
         },
         nb::arg("labels").noconvert(), nb::arg("n_labels"), nb::arg("order").noconvert(),
         nb::arg("offsets").noconvert());
@@ -172,14 +172,10 @@ void bind_sharing(nb::module_& module) {
            In<std::int32_t> weights, Out<std::int32_t> owners) {
             require(offsets.shape(0) == keys.shape(0) + 1, "offsets: one for each key, and the end");
             require(owners.shape(0) == keys.shape(0), "owners: one for each key");
-            require(are_offsets(offsets, length(holders.shape(0))), "offsets: of lists of holders");
-            require(std::adjacent_find(offsets.data(), offsets.data() + offsets.shape(0)) ==
-                        offsets.data() + offsets.shape(0),
-                    "offsets: a holder of each key");
-            require(all_within(holders, 0, length(weights.shape(0))), "holders: ranks that have weights");
             require(all_within(weights, 1, std::int64_t{1} << 31), "weights: positive");
-            petacomm::choose_owners(keys.data(), offsets.data(), holders.data(), keys.shape(0),
-                                    weights.data(), owners.data());
+            require(petacomm::choose_owners(keys.data(), offsets.data(), holders.data(), holders.shape(0),
+                                            keys.shape(0), weights.data(), weights.shape(0), owners.data()),
+                    "offsets, holders: a rank or more that has a weight for each key");
         },
         nb::arg("keys").noconvert(), nb::arg("offsets").noconvert(), nb::arg("holders").noconvert(),
         nb::arg("weights").noconvert(), nb::arg("owners").noconvert());
@@ -207,11 +203,12 @@ void bind_indexed(nb::module_& module) {
         [](In<T, 2> values, In<std::int32_t> positions, Out<T, 2> out, int n_threads) {
             require(out.shape(0) == positions.shape(0), "a row of out for each position");
             require(out.shape(1) == values.shape(1), "out: rows as long as those of the values");
-            require(all_within(positions, 0, length(values.shape(0))), "positions: rows of the values");
             require_threads(n_threads);
-            nb::gil_scoped_release release;
-            petacomm::pack(values.data(), positions.data(), positions.shape(0), values.shape(1), out.data(),
-                           n_threads);
+            require(without_gil([&] {
+                        return petacomm::pack(values.data(), values.shape(0), positions.data(),
+                                              positions.shape(0), values.shape(1), out.data(), n_threads);
+                    }),
+                    "positions: rows of the values");
         },
         nb::arg("values").noconvert(), nb::arg("positions").noconvert(), nb::arg("out").noconvert(),
         nb::arg("n_threads"));
@@ -220,11 +217,12 @@ void bind_indexed(nb::module_& module) {
         [](In<T, 2> buffer, In<std::int32_t> positions, Out<T, 2> values, int n_threads) {
             require(buffer.shape(0) == positions.shape(0), "a row of the buffer for each position");
             require(buffer.shape(1) == values.shape(1), "buffer: rows as long as those of the values");
-            require(all_within(positions, 0, length(values.shape(0))), "positions: rows of the values");
             require_threads(n_threads);
-            nb::gil_scoped_release release;
-            petacomm::unpack(buffer.data(), positions.data(), positions.shape(0), values.shape(1),
-                             values.data(), n_threads);
+            require(without_gil([&] {
+                        return petacomm::unpack(buffer.data(), positions.data(), positions.shape(0),
+                                                values.shape(1), values.data(), values.shape(0), n_threads);
+                    }),
+                    "positions: rows of the values");
         },
         nb::arg("buffer").noconvert(), nb::arg("positions").noconvert(), nb::arg("values").noconvert(),
         nb::arg("n_threads"));

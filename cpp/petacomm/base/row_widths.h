@@ -8,7 +8,7 @@ namespace petacomm {
 
 // Call body(k), with a constant where k is a common one: Stokes I, QU, IQU, and their covariance.
 template <typename Body>
-void with_constant(std::int64_t k, Body body) {
+auto with_constant(std::int64_t k, Body body) {
     switch (k) {
         case 1:
             return body(std::integral_constant<std::int64_t, 1>{});

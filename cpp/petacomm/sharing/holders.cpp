@@ -36,13 +36,17 @@ std::int64_t place_of(const std::int64_t* sorted, std::int64_t n, std::int64_t q
 
 }  // namespace
 
-void counting_order(const std::int32_t* labels, std::int64_t n, std::int64_t n_labels, std::int32_t* order,
+bool counting_order(const std::int32_t* labels, std::int64_t n, std::int64_t n_labels, std::int32_t* order,
                     std::int64_t* offsets) {
     std::fill(offsets, offsets + n_labels + 1, 0);
-    for (std::int64_t i = 0; i < n; ++i) ++offsets[labels[i] + 1];
+    for (std::int64_t i = 0; i < n; ++i) {
+        if (labels[i] < 0 || labels[i] >= n_labels) return false;
+        ++offsets[labels[i] + 1];
+    }
     for (std::int64_t l = 0; l < n_labels; ++l) offsets[l + 1] += offsets[l];
     std::vector<std::int64_t> next(offsets, offsets + n_labels);
     for (std::int64_t i = 0; i < n; ++i) order[next[labels[i]]++] = static_cast<std::int32_t>(i);
+    return true;
 }
 
 void expand_groups(const std::int32_t* groups, std::int64_t n, const std::int64_t* offsets,
@@ -95,11 +99,17 @@ bool list_holders(const std::int32_t* places, const std::uint64_t* masks, std::i
     return true;
 }
 
-void choose_owners(const std::int64_t* keys, const std::int64_t* offsets, const std::int32_t* holders,
-                   std::int64_t n, const std::int32_t* weights, std::int32_t* owners) {
+bool choose_owners(const std::int64_t* keys, const std::int64_t* offsets, const std::int32_t* holders,
+                   std::int64_t n_holders, std::int64_t n, const std::int32_t* weights, std::int64_t n_ranks,
+                   std::int32_t* owners) {
+    if (offsets[0] < 0) return false;
     for (std::int64_t i = 0; i < n; ++i) {
+        if (offsets[i + 1] <= offsets[i] || offsets[i + 1] > n_holders) return false;
         std::uint64_t total = 0;
-        for (std::int64_t j = offsets[i]; j < offsets[i + 1]; ++j) total += weights[holders[j]];
+        for (std::int64_t j = offsets[i]; j < offsets[i + 1]; ++j) {
+            if (holders[j] < 0 || holders[j] >= n_ranks) return false;
+            total += weights[holders[j]];
+        }
         // turn * total / 2^32, in two parts that 64 bits hold
         const std::uint64_t high = total >> 32, low = total & 0xffffffff;
         auto left = static_cast<std::int64_t>(turn(keys[i]) * high + (turn(keys[i]) * low >> 32));
@@ -107,6 +117,7 @@ void choose_owners(const std::int64_t* keys, const std::int64_t* offsets, const 
         for (; left >= weights[*holder]; ++holder) left -= weights[*holder];
         owners[i] = *holder;
     }
+    return true;
 }
 
 void tally_owners(const std::int64_t* offsets, const std::int32_t* holders, const std::int32_t* owners,

@@ -6,8 +6,8 @@
 namespace petacomm {
 
 // A stable sort by counting: order[offsets[l]:offsets[l + 1]] are the indices of the labels l, increasing.
-// 0 <= labels[i] < n_labels; n < 2^31.
-void counting_order(const std::int32_t* labels, std::int64_t n, std::int64_t n_labels, std::int32_t* order,
+// n < 2^31. Returns false where a label is not below n_labels.
+bool counting_order(const std::int32_t* labels, std::int64_t n, std::int64_t n_labels, std::int32_t* order,
                     std::int64_t* offsets);
 
 // The ranges [offsets[g], offsets[g + 1]) of the groups g, one after another.
@@ -39,9 +39,11 @@ bool list_holders(const std::int32_t* places, const std::uint64_t* masks, std::i
 // its rank's weight. Neighbours in the list own neighbouring keys: of 256 keys with the same m holders, each
 // of them owns a run of 256 / m. Such groups begin at other holders by a sequence of low discrepancy, so that
 // a rank's share comes out almost exactly where neighbouring keys have similar holders. Weights are positive,
-// and those of a key's holders add up to less than 2^32.
-void choose_owners(const std::int64_t* keys, const std::int64_t* offsets, const std::int32_t* holders,
-                   std::int64_t n, const std::int32_t* weights, std::int32_t* owners);
+// and those of a key's holders add up to less than 2^32. Returns false where a key has no holder, or one
+// beyond the n_holders of all keys or the n_ranks.
+bool choose_owners(const std::int64_t* keys, const std::int64_t* offsets, const std::int32_t* holders,
+                   std::int64_t n_holders, std::int64_t n, const std::int32_t* weights, std::int64_t n_ranks,
+                   std::int32_t* owners);
 
 // What the choice means for each rank.
 struct Tally {

@@ -55,13 +55,21 @@ std::int64_t count_chunks(const std::int64_t* keys, std::int64_t n) {
     return count;
 }
 
-void chunk_keys(const std::int64_t* keys, std::int64_t n, Chunk* chunks) {
-    Chunk* last = chunks - 1;
-    for (std::int64_t i = 0; i < n; ++i) {
-        const std::int64_t number = keys[i] >> kChunkBits;
-        if (i == 0 || number != last->number) *++last = {number, 0};
-        last->held |= bit_of(keys[i]);
+bool chunk_keys(const std::int64_t* keys, std::int64_t n, Chunk* chunks, std::int64_t n_chunks) {
+    std::int64_t count = 0;
+    for (std::int64_t i = 0; i < n; ++count) {
+        if (count == n_chunks) return false;
+        Chunk chunk{keys[i] >> kChunkBits, 0};
+        for (; i < n && keys[i] >> kChunkBits == chunk.number; ++i) chunk.held |= bit_of(keys[i]);
+        chunks[count] = chunk;
     }
+    return true;
+}
+
+std::int64_t count_keys(const Chunk* chunks, std::int64_t n) {
+    std::int64_t count = 0;
+    for (std::int64_t i = 0; i < n; ++i) count += std::popcount(chunks[i].held);
+    return count;
 }
 
 void key_offsets(const Chunk* chunks, std::int64_t n, std::int64_t* offsets) {

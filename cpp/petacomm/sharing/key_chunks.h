@@ -16,8 +16,11 @@ static_assert(sizeof(Chunk) == 16);
 // How many chunks the sorted keys fall into.
 std::int64_t count_chunks(const std::int64_t* keys, std::int64_t n);
 
-// The chunks of sorted, distinct keys, in their order.
-void chunk_keys(const std::int64_t* keys, std::int64_t n, Chunk* chunks);
+// The chunks of sorted, distinct keys, in their order. Returns false where there are more than n_chunks.
+bool chunk_keys(const std::int64_t* keys, std::int64_t n, Chunk* chunks, std::int64_t n_chunks);
+
+// How many keys the chunks have.
+std::int64_t count_keys(const Chunk* chunks, std::int64_t n);
 
 // offsets[i] keys stand before chunk i; offsets[n] in all.
 void key_offsets(const Chunk* chunks, std::int64_t n, std::int64_t* offsets);

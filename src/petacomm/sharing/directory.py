@@ -98,9 +98,11 @@ def group_holders(positions: Int32Array, ranks: Int32Array, n_keys: int, node_of
         Node of each rank.
     """
     ranks_by_node, _ = _sort_by_node(node_of)
-    sorted_position = np.empty_like(ranks_by_node)
-    sorted_position[ranks_by_node] = np.arange(len(ranks_by_node), dtype=np.int32)
-    rank_positions = sorted_position[ranks]
+    rank_positions = ranks
+    if np.any(np.diff(ranks_by_node) < 0):  # ranks of a node do not all follow each other
+        sorted_position = np.empty_like(ranks_by_node)
+        sorted_position[ranks_by_node] = np.arange(len(ranks_by_node), dtype=np.int32)
+        rank_positions = sorted_position[ranks]
     if np.any(rank_positions[1:] < rank_positions[:-1]):
         order, _ = counting_sort(rank_positions, len(ranks_by_node))
         positions, ranks = positions[order], ranks[order]
