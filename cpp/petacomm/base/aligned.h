@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <new>
 #include <vector>
 
@@ -15,10 +16,19 @@ struct CacheLineAllocator {
     template <class U>
     CacheLineAllocator(const CacheLineAllocator<U>&) {}
 
+    // An allocation like any other, whose begin stands before the array: glibc finds no room for an aligned
+    // one where an equal one was freed, and memory grows with every block that is worked on.
     T* allocate(std::size_t n) {
-        return static_cast<T*>(::operator new(n * sizeof(T), std::align_val_t{64}));
+        if (n > (SIZE_MAX - 2 * kLine) / sizeof(T)) throw std::bad_array_new_length();
+        void* memory = ::operator new(n * sizeof(T) + 2 * kLine);
+        const auto line = reinterpret_cast<std::uintptr_t>(memory) / kLine + 2;
+        auto* array = reinterpret_cast<void**>(line * kLine);
+        array[-1] = memory;
+        return reinterpret_cast<T*>(array);
     }
-    void deallocate(T* array, std::size_t) { ::operator delete(array, std::align_val_t{64}); }
+    void deallocate(T* array, std::size_t) { ::operator delete(reinterpret_cast<void**>(array)[-1]); }
+
+    static constexpr std::size_t kLine = 64;
 
     bool operator==(const CacheLineAllocator&) const { return true; }
 };

@@ -82,14 +82,14 @@ class InverseNoise:
         """Return the numbers of the blocks of a unit of work."""
         return np.array([unit]) if unit >= 0 else self.joint.groups[~unit].members
 
-    def filter(self, unit: int, data: FloatArray) -> list[FloatArray]:
+    def filter(self, unit: int, data: FloatArray, out: FloatArray | None = None) -> list[FloatArray]:
         """Return N^-1 of the inputs of each block of a unit, (n_member, n, n_in), for each (n, n_out).
 
-        `data` may be overwritten.
+        `data` may be overwritten where blocks share noise; `out` is memory for the result of a single block.
         """
         if unit < 0:
             return self.joint.filter(~unit, self.blocks, self.handle, len(self.lags), data)
-        filtered = np.zeros((data.shape[1], int(self.blocks[unit, 3])))
+        filtered = np.empty((data.shape[1], int(self.blocks[unit, 3]))) if out is None else out
         _mapmaking.filter_block(self.blocks[unit], self.handle, data[0], filtered)
         return [filtered]
 

@@ -54,6 +54,21 @@ class _Sums:
         self.gaps += other.gaps
 
 
+class _Thread:
+    """Sums of one thread for each system, and memory that its blocks use one after the other."""
+
+    def __init__(self, systems: Sequence[MapmakingSystem], width: int) -> None:
+        self.sums = [_Sums.of(system.projection, width) for system in systems]
+        self._memory: dict[str, FloatArray] = {}
+
+    def rows(self, name: str, *shape: int) -> FloatArray:
+        """Return memory for values of a block, until the next one asks for it by this name."""
+        n = math.prod(shape)
+        if name not in self._memory or len(self._memory[name]) < n:
+            self._memory[name] = np.empty(n)
+        return self._memory[name][:n].reshape(shape)
+
+
 # Called with a block, its data and their pointing.
 Inspect = Callable[[Int64Array, FloatArray, SamplePointing], None]
 
@@ -155,20 +170,21 @@ class _Reading:
         systems = [self.system, *others]
         share_signals(datasets, self.system.comm)
 
-        def add(sums: list[_Sums], unit: int) -> None:
+        def add(thread: _Thread, unit: int) -> None:
             members = noise.members(unit)
-            self._add_blocks(unit, blocks[members], datasets, systems, sums)
+            self._add_blocks(unit, blocks[members], datasets, systems, thread)
             self.advance(float(blocks[members, 3].sum()) * len(datasets))
 
         with agree_on_errors(self.system.comm):
-            states = map_with_states(
-                lambda: [_Sums.of(system.projection, width) for system in systems],
-                add, noise.units_of_work(), projection.n_threads,
-            )  # fmt: skip
+            threads = map_with_states(
+                lambda: _Thread(systems, width), add, noise.units_of_work(), projection.n_threads
+            )
         forget_pieces()
-        totals = states.pop(0)
-        while states:
-            for total, one in zip(totals, states.pop(), strict=True):
+        parts = [thread.sums for thread in threads]
+        del threads
+        totals = parts.pop(0)
+        while parts:
+            for total, one in zip(totals, parts.pop(), strict=True):
                 total.add(one)
         return [self._settled(system, totals.pop(0), len(datasets)) for system in systems]
 
@@ -210,28 +226,29 @@ class _Reading:
         blocks: Int64Array,
         datasets: Sequence[Dataset],
         systems: Sequence[MapmakingSystem],
-        sums: Sequence[_Sums],
+        thread: _Thread,
     ) -> None:
         """Add the blocks of a unit of work, which are filtered together, to the sums of all systems."""
         projection = self.system.projection
-        data = np.empty((len(blocks), len(datasets), int(blocks[0, 1])))
+        data = thread.rows("data", len(blocks), len(datasets), int(blocks[0, 1]))
         pointing = [projection.sample_pointing(block, inputs=True) for block in blocks]
         for block, samples, rows in zip(blocks, pointing, data, strict=True):
             projection.read(block, samples.pixels, rows, datasets)
             if self.inspect is not None:
                 self.inspect(block, rows[0], samples)
         read = data.copy() if _read_again(systems) else data
-        outputs = [self._outputs(block, rows) for block, rows in zip(blocks, data, strict=True)]
+        outputs = self._outputs(unit, blocks, data)
         if self.system.binned_only:
             filtered = [np.zeros_like(values) for values in outputs]
         else:
-            filtered = self.system.noise.filter(unit, data)
+            out = thread.rows("filtered", *outputs[0].shape) if unit >= 0 else None
+            filtered = self.system.noise.filter(unit, data, out)
         for block, samples, values, found in zip(blocks, pointing, outputs, filtered, strict=True):
-            largest = self._add_block(self.system, block, samples, values, found, sums[0])
+            largest = self._add_block(self.system, block, samples, values, found, thread, 0)
             self._check(block, values, found, largest)
-        for system, own_sums in zip(systems[1:], sums[1:], strict=True):
+        for number, system in enumerate(systems[1:], 1):
             if system.projection.used[blocks[0, 5]]:
-                self._add_parts(unit, blocks, pointing, (read, outputs, filtered), system, own_sums)
+                self._add_parts(unit, blocks, pointing, (read, outputs, filtered), system, thread, number)
 
     def _add_parts(
         self,
@@ -240,7 +257,8 @@ class _Reading:
         pointing: Sequence[SamplePointing],
         streams: tuple[FloatArray, Sequence[FloatArray], Sequence[FloatArray]],
         system: MapmakingSystem,
-        sums: _Sums,
+        thread: _Thread,
+        number: int,
     ) -> None:
         """Add the blocks of a unit of work to the sums of another system: inputs, outputs, N^-1 d of all."""
         data, outputs, filtered = streams
@@ -251,15 +269,18 @@ class _Reading:
             more = np.array([(one.pixels < 0) & (other.pixels >= 0) for one, other in pairs])
             if more.any():
                 data = np.where(more[:, None], 0.0, data)
-                outputs = [self._outputs(block, rows) for block, rows in zip(blocks, data, strict=True)]
+                outputs = self._outputs(unit, blocks, data)
                 filtered = self.system.noise.filter(unit, data)
         for parts in zip(blocks, own, outputs, filtered, strict=True):
-            self._add_block(system, *parts, sums)
+            self._add_block(system, *parts, thread, number)
 
-    def _outputs(self, block: Int64Array, data: FloatArray) -> FloatArray:
-        """Return the outputs of a block, (n, n_out), of rows of its inputs."""
-        n_left, n_out = int(block[2]), int(block[3])
-        return data[:, n_left : n_left + n_out].copy()
+    def _outputs(self, unit: int, blocks: Int64Array, data: FloatArray) -> list[FloatArray]:
+        """Return the outputs of blocks of a unit of work, (n, n_out), of rows of their inputs."""
+        found = []
+        for n_left, n_out, rows in zip(blocks[:, 2].tolist(), blocks[:, 3].tolist(), data, strict=True):
+            part = rows[:, n_left : n_left + n_out]
+            found.append(part.copy() if unit < 0 else part)  # blocks that share noise are filtered in place
+        return found
 
     def _add_block(
         self,
@@ -268,18 +289,24 @@ class _Reading:
         samples: SamplePointing,
         data: FloatArray,
         filtered: FloatArray,
-        sums: _Sums,
+        thread: _Thread,
+        number: int,
     ) -> FloatArray:
-        """Add P^T of the outputs of a block, (n, n_out): N^-1 d, and w d of the data.
+        """Add P^T of the outputs of a block, (n, n_out): N^-1 d, and w d of the data of this system.
 
         Returns the largest number of words of each row, (width,).
         """
-        (n, n_out), width, n_left = data.shape, sums.pixels.shape[3], int(block[2])
-        columns, weighted = np.zeros((2, width, n_out))
-        columns[:n] = filtered
+        sums, (n, n_out), n_left = thread.sums[number], data.shape, int(block[2])
+        width = sums.pixels.shape[3]
         outputs, largest = samples.slice(n_left, n_left + n_out), np.empty(width)
+        weighted = thread.rows("weighted", width, n_out)
+        weighted[n:] = 0.0
         with np.errstate(over="ignore"):  # detected where they are summed
-            weighted[:n] = data * self.system.statistics.binned_weights[block[5]]
+            np.multiply(data, self.system.statistics.binned_weights[block[5]], out=weighted[:n])
+        columns = filtered
+        if n < width:
+            columns = thread.rows("columns", width, n_out)
+            columns[:n], columns[n:] = filtered, 0.0
         _mapmaking.add_signals(
             outputs.pixels, outputs.angles, outputs.gains, outputs.intensity, outputs.efficiency,
             columns, weighted, 1 / self.unit, self.bits, sums.pixels, sums.gaps, largest,
