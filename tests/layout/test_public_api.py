@@ -108,3 +108,14 @@ print(len(names))
 def test_names_that_are_not_exported_are_errors(package):
     with pytest.raises(AttributeError, match="has no attribute 'utils'"):
         importlib.import_module(package).utils  # noqa: B018
+
+
+SOURCE = Path(importlib.import_module("petacomm").__file__).parents[1]
+
+
+@pytest.mark.parametrize("stub", sorted(SOURCE.rglob("__init__.pyi")), ids=lambda stub: stub.parent.name)
+def test_names_imported_at_first_use_are_no_modules(stub):
+    # once a module of this name is imported, it is what the package has by it
+    package = ".".join(stub.parent.relative_to(SOURCE).parts)
+    modules = {path.stem for path in stub.parent.iterdir()}
+    assert not modules & set(dir(importlib.import_module(package)))

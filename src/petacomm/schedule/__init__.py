@@ -6,8 +6,48 @@ MPI (`petacomm.collectives`), timed (`petacomm.network`) and drawn (`petacomm.re
 Must not import: `petacomm.network`, `petacomm.collectives` and the rooms above them.
 """
 
-from pathlib import Path
+from petacomm.schedule.catalogue import (
+    ALGORITHMS,
+    CollectiveAlgorithm,
+    list_algorithms,
+    make_schedule,
+    published_algorithm,
+)
+from petacomm.schedule.checker import check_schedule, link_message_counts
+from petacomm.schedule.collective_call import CollectiveCall, communicator_grid, partition_call
+from petacomm.schedule.flat_messages import FlatMessages, flat_messages, message_displacements
+from petacomm.schedule.reference import combine_in_rank_order, replay
+from petacomm.schedule.schedule import (
+    AlltoallBlocks,
+    Round,
+    Schedule,
+    ScheduleError,
+    permute_ranks,
+    segmented,
+)
+from petacomm.schedule.timeline import schedule_timeline
 
-from petacomm.base.lazy import lazy_exports
-
-__getattr__, __dir__, __all__ = lazy_exports(__name__, Path(__file__).with_suffix(".pyi"))
+__all__ = [
+    "ALGORITHMS",
+    "AlltoallBlocks",
+    "CollectiveAlgorithm",
+    "CollectiveCall",
+    "FlatMessages",
+    "Round",
+    "Schedule",
+    "ScheduleError",
+    "check_schedule",
+    "combine_in_rank_order",
+    "communicator_grid",
+    "flat_messages",
+    "link_message_counts",
+    "list_algorithms",
+    "make_schedule",
+    "message_displacements",
+    "partition_call",
+    "permute_ranks",
+    "published_algorithm",
+    "replay",
+    "schedule_timeline",
+    "segmented",
+]
