@@ -110,14 +110,14 @@ void filter_block(In<std::int64_t> block, const Kernels& kernels, In<double, 2> 
     pm::filter_block(one, kernels.view(), input.data(), static_cast<int>(input.shape(0)), time.data());
 }
 
-void add_hits(In<std::int32_t> pixels, bool shared, Out<std::int64_t> hits) {
+void add_hits(In<std::int32_t> pixels, Out<std::int64_t> hits) {
     require_pixels(pixels, hits.shape(0));
     nb::gil_scoped_release release;
-    pm::add_hits({pixels.data(), nullptr, nullptr, 1, 1}, 0, length(pixels.shape(0)), shared, hits.data());
+    pm::add_hits({pixels.data(), nullptr, nullptr, 1, 1}, 0, length(pixels.shape(0)), hits.data());
 }
 
 void add_weights(In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles, MaybeIn<float> gains,
-                 double intensity, double efficiency, int n_stokes, double weight, double scale, bool shared,
+                 double intensity, double efficiency, int n_stokes, double weight, double scale,
                  Out<std::int64_t, 2> weights) {
     require_stokes(n_stokes, angles.has_value());
     require(length(weights.shape(1)) == pm::triangle(n_stokes),
@@ -125,7 +125,7 @@ void add_weights(In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles, MaybeIn
     require_pixels(pixels, weights.shape(0));
     const auto samples = samples_of(pixels, angles, gains, intensity, efficiency, pixels.shape(0));
     nb::gil_scoped_release release;
-    pm::add_weights(samples, 0, length(pixels.shape(0)), n_stokes, weight, scale, shared, weights.data());
+    pm::add_weights(samples, 0, length(pixels.shape(0)), n_stokes, weight, scale, weights.data());
 }
 
 void add_signals(In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles, MaybeIn<float> gains,
@@ -335,12 +335,11 @@ NB_MODULE(_mapmaking, module) {
     bind_apply<ExpandedTable>(module);
     module.def("filter_block", filter_block, nb::arg("block").noconvert(), nb::arg("kernels"),
                nb::arg("input").noconvert(), nb::arg("time").noconvert());
-    module.def("add_hits", add_hits, nb::arg("pixels").noconvert(), nb::arg("shared"),
-               nb::arg("hits").noconvert());
+    module.def("add_hits", add_hits, nb::arg("pixels").noconvert(), nb::arg("hits").noconvert());
     module.def("add_weights", add_weights, nb::arg("pixels").noconvert(),
                nb::arg("angles").noconvert().none(), nb::arg("gains").noconvert().none(),
                nb::arg("intensity"), nb::arg("efficiency"), nb::arg("n_stokes"), nb::arg("weight"),
-               nb::arg("scale"), nb::arg("shared"), nb::arg("weights").noconvert());
+               nb::arg("scale"), nb::arg("weights").noconvert());
     module.def("add_binned", add_binned, nb::arg("pixels").noconvert(), nb::arg("angles").noconvert().none(),
                nb::arg("intensity"), nb::arg("efficiency"), nb::arg("n_stokes"),
                nb::arg("signal").noconvert(), nb::arg("weight"), nb::arg("weight_scale"),

@@ -258,8 +258,8 @@ def _mapmaking() -> dict[str, Callable[[], list[Any]]]:
         "apply 3": lambda: [kept_table(True), *maps(8, 1), None, joint_table()],
         "apply 4": lambda: [expanded_table(True), *maps(4, 2), None, joint_table()],
         "filter_block": lambda: [block(), kernels(), full((2, 102)), full((2, 100))],
-        "add_hits": lambda: [pixels(20), True, full(10, I64)],
-        "add_weights": lambda: [*samples(), 3, 1.0, 8.0, False, full((10, 6), I64)],
+        "add_hits": lambda: [pixels(20), full(10, I64)],
+        "add_weights": lambda: [*samples(), 3, 1.0, 8.0, full((10, 6), I64)],
         "add_binned": lambda: [
             pixels(20), full(20, U32), 1.0, 1.0, 3, full(20), 1.0, 8.0, 8.0, 20, full((10, 13), I64),
         ],

@@ -12,16 +12,7 @@
 namespace petamap::mapmaking {
 namespace {
 
-// An atomic addition costs several plain ones, so a lone thread does without.
-template <bool kShared>
-inline void add(std::int64_t& sum, std::int64_t value) {
-    if constexpr (kShared)
-        __atomic_fetch_add(&sum, value, __ATOMIC_RELAXED);
-    else
-        sum += value;
-}
-
-template <int kStokes, bool kShared>
+template <int kStokes>
 void add_weights_of(const Samples& samples, std::int64_t begin, std::int64_t n, double weight, double scale,
                     std::int64_t* weights) {
     constexpr int kRow = triangle(kStokes);
@@ -37,8 +28,7 @@ void add_weights_of(const Samples& samples, std::int64_t begin, std::int64_t n, 
             response.of(i, samples.gains ? samples.gains[begin + done + i] : 1.0, each);
             std::int64_t* sum = weights + pixels[i] * std::int64_t{kRow};
             for (int j = 0; j < kStokes; ++j)
-                for (int k = j; k < kStokes; ++k, ++sum)
-                    add<kShared>(*sum, to_fixed(weight * each[j] * each[k] * scale));
+                for (int k = j; k < kStokes; ++k, ++sum) *sum += to_fixed(weight * each[j] * each[k] * scale);
         }
     }
 }
@@ -164,22 +154,17 @@ bool pixels_within(const std::int32_t* pixels, std::int64_t n, std::int64_t low,
     return petacomm::all_within(pixels, static_cast<std::size_t>(n), low, end);
 }
 
-void add_hits(const Samples& samples, std::int64_t begin, std::int64_t n, bool shared, std::int64_t* hits) {
+void add_hits(const Samples& samples, std::int64_t begin, std::int64_t n, std::int64_t* hits) {
     const std::int32_t* pixels = samples.pixels + begin;
-    for (std::int64_t i = 0; i < n; ++i) {
-        if (pixels[i] < 0) continue;
-        shared ? add<true>(hits[pixels[i]], 1) : add<false>(hits[pixels[i]], 1);
-    }
+    for (std::int64_t i = 0; i < n; ++i)
+        if (pixels[i] >= 0) ++hits[pixels[i]];
 }
 
 void add_weights(const Samples& samples, std::int64_t begin, std::int64_t n, int n_stokes, double weight,
-                 double scale, bool shared, std::int64_t* weights) {
-    const auto pick = [n_stokes](auto one, auto two, auto three) {
-        return n_stokes == 1 ? one : n_stokes == 2 ? two : three;
-    };
-    const auto add = shared
-                         ? pick(add_weights_of<1, true>, add_weights_of<2, true>, add_weights_of<3, true>)
-                         : pick(add_weights_of<1, false>, add_weights_of<2, false>, add_weights_of<3, false>);
+                 double scale, std::int64_t* weights) {
+    const auto add = n_stokes == 1   ? add_weights_of<1>
+                     : n_stokes == 2 ? add_weights_of<2>
+                                     : add_weights_of<3>;
     add(samples, begin, n, weight, scale, weights);
 }
 

@@ -11,12 +11,12 @@ namespace petamap::mapmaking {
 // Whether all of n pixels lie in [low, end), to be looked at before they are added to.
 bool pixels_within(const std::int32_t* pixels, std::int64_t n, std::int64_t low, std::int64_t end);
 
-// hits[pixel] += 1 for n samples from `begin`; `shared`: other threads add to them as well.
-void add_hits(const Samples& samples, std::int64_t begin, std::int64_t n, bool shared, std::int64_t* hits);
+// hits[pixel] += 1 for n samples from `begin`.
+void add_hits(const Samples& samples, std::int64_t begin, std::int64_t n, std::int64_t* hits);
 
 // weights[pixel][triangle] += weight * response response^T, in multiples of 1/scale.
 void add_weights(const Samples& samples, std::int64_t begin, std::int64_t n, int n_stokes, double weight,
-                 double scale, bool shared, std::int64_t* weights);
+                 double scale, std::int64_t* weights);
 
 // Time streams side by side, filtered and weighted: [width][n] each.
 struct Signals {

@@ -180,7 +180,6 @@ def filter_block(
 ) -> None: ...
 def add_hits(
     pixels: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    shared: bool,
     hits: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu")],
 ) -> None: ...
 def add_weights(
@@ -194,7 +193,6 @@ def add_weights(
     n_stokes: int,
     weight: float,
     scale: float,
-    shared: bool,
     weights: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order="C", device="cpu")],
 ) -> None: ...
 def add_binned(

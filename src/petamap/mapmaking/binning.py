@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
 import petamap.mapmaking._mapmaking as _mapmaking
 from petacomm.base.errors import DataError
-from petacomm.base.threads import map_threads
+from petacomm.base.threads import map_with_states
 from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.mpi import Communicator, agree
 from petacomm.reduction import OwnedRows
@@ -76,14 +77,27 @@ def triangle(n_stokes: int) -> int:
 
 def hits(projection: Projection, pixels: OwnedRows) -> Int64Array:
     """Return the number of samples of the run in each pixel that this rank owns, (n_owned,). Collective."""
-    counts = np.zeros(projection.n_local, np.int64)
 
-    def count(block: Int64Array) -> None:
-        samples = projection.sample_pointing(block, inputs=False)
-        _mapmaking.add_hits(samples.pixels, projection.n_threads > 1, counts)
+    def count(counts: Int64Array, block: Int64Array) -> None:
+        _mapmaking.add_hits(projection.sample_pointing(block, inputs=False).pixels, counts)
 
-    map_threads(count, projection.local.blocks, projection.n_threads)
-    return pixels.scatter_rev(counts)
+    return pixels.scatter_rev(_sum_of_blocks(projection, (projection.n_local,), count))
+
+
+def _sum_of_blocks(
+    projection: Projection, shape: tuple[int, ...], add: Callable[[Int64Array, Int64Array], None]
+) -> Int64Array:
+    """Return what is added to zeros by ``add(sums, block)``; each thread has sums of its own.
+
+    An atomic addition to sums that threads share costs several plain ones.
+    """
+    sums = map_with_states(
+        lambda: np.zeros(shape, np.int64), add, projection.local.blocks, projection.n_threads
+    )
+    total = sums.pop(0)
+    while sums:
+        total += sums.pop()
+    return total
 
 
 def stokes_weights(
@@ -101,15 +115,13 @@ def stokes_weights(
         Most hits of a pixel in the run.
     """
     n_stokes = projection.stokes.n
-    sums = np.zeros((projection.n_local, triangle(n_stokes)), np.int64)
     scale = weight_scale(segment_weights, term_bits(hits_max), pixels.comm)
 
-    def add(block: Int64Array) -> None:
+    def add(sums: Int64Array, block: Int64Array) -> None:
         samples = projection.sample_pointing(block, inputs=False)
         _mapmaking.add_weights(
             samples.pixels, samples.angles, samples.gains, samples.intensity, samples.efficiency, n_stokes,
-            float(segment_weights[block[5]]), scale, projection.n_threads > 1, sums,
+            float(segment_weights[block[5]]), scale, sums,
         )  # fmt: skip
 
-    map_threads(add, projection.local.blocks, projection.n_threads)
-    return pixels.scatter_rev(sums) / scale
+    return pixels.scatter_rev(_sum_of_blocks(projection, (projection.n_local, triangle(n_stokes)), add)) / scale

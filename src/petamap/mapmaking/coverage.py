@@ -101,8 +101,8 @@ def estimate_coverage(
         for pixels, angles, response in _samples(observation, detectors, pixelization, stride):
             pixels //= merged
             given = angles if stokes.n > 1 else None
-            _mapmaking.add_hits(pixels, False, hits)
-            _mapmaking.add_weights(pixels, given, None, *response, stokes.n, 1.0, _SCALE, False, sums)
+            _mapmaking.add_hits(pixels, hits)
+            _mapmaking.add_weights(pixels, given, None, *response, stokes.n, 1.0, _SCALE, sums)
     matrices, rcond = sums / _SCALE, np.zeros(len(hits))
     _mapmaking.invert(stokes.n, rcond_min, matrices, rcond, 1)
     good = (rcond >= rcond_min) & (rcond > 0)
