@@ -124,4 +124,5 @@ def stokes_weights(
             float(segment_weights[block[5]]), scale, sums,
         )  # fmt: skip
 
-    return pixels.scatter_rev(_sum_of_blocks(projection, (projection.n_local, triangle(n_stokes)), add)) / scale
+    sums = _sum_of_blocks(projection, (projection.n_local, triangle(n_stokes)), add)
+    return pixels.scatter_rev(sums) / scale

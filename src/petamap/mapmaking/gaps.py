@@ -86,11 +86,18 @@ class Gaps:
         segments, streams = self.local.segments, self.layout.streams
         shifts = streams.keys(segments.stream) - streams.columns(segments.stream).start
         shifts += segments.start - segments.offset
-        return np.asarray(self._starts + shifts[self.segments()], np.int64)
+        keys = np.repeat(shifts, self._slots_of_segments())
+        keys += self._starts
+        return keys
 
     def segments(self) -> Int64Array:
         """Return the segment of each slot."""
-        return np.searchsorted(self.local.segments.offset, self._starts, side="right") - 1
+        return np.repeat(np.arange(len(self.local.segments)), self._slots_of_segments())
+
+    def _slots_of_segments(self) -> Int64Array:
+        """Return how many slots each segment has; they are numbered in the order of the held samples."""
+        ends = np.concatenate([self.local.segments.offset, [self.local.n_held]])
+        return np.diff(np.searchsorted(self._starts, ends))
 
     def first_slot(self, position: int) -> int:
         """Return the slot of the first gap at or after a held position."""
