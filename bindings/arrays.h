@@ -68,9 +68,13 @@ bool all_within(const Array& numbers, std::int64_t low, std::int64_t end) {
 inline bool are_offsets(const std::int64_t* offsets, std::size_t n, std::int64_t end) {
     if (n == 0 || offsets[0] < 0 || offsets[n - 1] > end) return false;
     // The sign of a negative number or step stays, and a compiler makes vectors of the loop.
-    std::int64_t signs = 0;
-    for (std::size_t i = 1; i < n; ++i) signs |= offsets[i] | (offsets[i] - offsets[i - 1]);
-    return signs >= 0;
+    std::uint64_t signs = 0;
+    for (std::size_t i = 1; i < n; ++i) {
+        const auto last = static_cast<std::uint64_t>(offsets[i - 1]),
+                   next = static_cast<std::uint64_t>(offsets[i]);
+        signs |= next | (next - last);
+    }
+    return signs >> 63 == 0;
 }
 
 inline bool are_offsets(const In<std::int64_t>& offsets, std::int64_t end) {
