@@ -138,13 +138,16 @@ void add_signals(In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles, MaybeIn
     require(sums.shape(2) == 4 && gap_sums.shape(1) == 2, "two words of two values a pixel, of one a gap");
     require(sums.shape(3) == width && gap_sums.shape(2) == width, "sums of each column");
     require_stokes(length(sums.shape(1)), angles.has_value());
-    require_pixels(pixels, sums.shape(0), gap_sums.shape(0));
     require_low_bits(low_bits);
     const auto samples = samples_of(pixels, angles, gains, intensity, efficiency, n);
-    nb::gil_scoped_release release;
-    pm::add_signals(samples, static_cast<int>(sums.shape(1)),
-                    {filtered.data(), weighted.data(), length(n), static_cast<int>(width)}, scale, low_bits,
-                    sums.data(), gap_sums.data(), largest.data());
+    const auto add = [&] {
+        nb::gil_scoped_release release;
+        return pm::add_signals(
+            samples, static_cast<int>(sums.shape(1)),
+            {filtered.data(), weighted.data(), length(n), static_cast<int>(width)}, scale, low_bits,
+            {sums.data(), gap_sums.data(), length(sums.shape(0)), length(gap_sums.shape(0))}, largest.data());
+    };
+    require(add(), "pixels: of the map, or gaps that there are");
 }
 
 double add_binned(In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles, double intensity, double efficiency,

@@ -10,6 +10,11 @@
 #include "petamap/mapmaking/vectors.h"
 
 namespace petamap::mapmaking {
+
+bool pixels_within(const std::int32_t* pixels, std::int64_t n, std::int64_t low, std::int64_t end) {
+    return petacomm::all_within(pixels, static_cast<std::size_t>(n), low, end);
+}
+
 namespace {
 
 template <int kStokes>
@@ -71,8 +76,9 @@ struct SignalWords {
 };
 
 template <int kStokes>
-void add_signals_of(const Samples& samples, const Signals& signals, double scale, double low_scale,
-                    std::int64_t* sums, std::int64_t* gap_sums, double* most) {
+bool add_signals_of(const Samples& samples, const Signals& signals, double scale, double low_scale,
+                    const SignalSums& to, double* most) {
+    const auto& [sums, gap_sums, n_pixels, n_gaps] = to;
     constexpr std::int64_t kRow = 4 * kStokes;
     const auto& [filtered, weighted, n, width] = signals;
     double largest = 0;
@@ -80,6 +86,7 @@ void add_signals_of(const Samples& samples, const Signals& signals, double scale
     for (std::int64_t done = 0; done < n; done += kChunk) {
         const std::int64_t count = std::min(kChunk, n - done);
         const std::int32_t* pixels = samples.pixels + done;
+        if (!pixels_within(pixels, count, -n_gaps, n_pixels)) return false;
         const SignalWords<kStokes> chunk(samples, done, count, filtered, weighted, scale, low_scale);
         largest = std::max(largest, chunk.largest);
         for (std::int64_t i = 0; i < count; ++i) {
@@ -98,12 +105,14 @@ void add_signals_of(const Samples& samples, const Signals& signals, double scale
         }
     }
     *most = largest;
+    return true;
 }
 
 // The same for several columns.
 template <int kStokes, int kWidth>
-void add_columns_of(const Samples& samples, const Signals& signals, double scale, double low_scale,
-                    std::int64_t* sums, std::int64_t* gap_sums, double* most) {
+bool add_columns_of(const Samples& samples, const Signals& signals, double scale, double low_scale,
+                    const SignalSums& to, double* most) {
+    const auto& [sums, gap_sums, n_pixels, n_gaps] = to;
     using Real = RealColumns<kWidth>;
     constexpr std::int64_t kRow = 4 * kStokes * kWidth;
     const std::int64_t n = signals.n;
@@ -122,6 +131,7 @@ void add_columns_of(const Samples& samples, const Signals& signals, double scale
     for (std::int64_t done = 0; done < n; done += kChunk) {
         const std::int64_t count = std::min(kChunk, n - done);
         const std::int32_t* pixels = samples.pixels + done;
+        if (!pixels_within(pixels, count, -n_gaps, n_pixels)) return false;
         const Response<kStokes> response(samples, done, count);
         firsts.read(count, filtered.from(done));
         seconds.read(count, weighted.from(done));
@@ -146,13 +156,10 @@ void add_columns_of(const Samples& samples, const Signals& signals, double scale
         }
     }
     store(most, largest);
+    return true;
 }
 
 }  // namespace
-
-bool pixels_within(const std::int32_t* pixels, std::int64_t n, std::int64_t low, std::int64_t end) {
-    return petacomm::all_within(pixels, static_cast<std::size_t>(n), low, end);
-}
 
 void add_hits(const Samples& samples, std::int64_t begin, std::int64_t n, std::int64_t* hits) {
     const std::int32_t* pixels = samples.pixels + begin;
@@ -210,8 +217,9 @@ void settle_words(const std::int64_t* words, std::int64_t n, std::int64_t stride
     }
 }
 
-void add_signals(const Samples& samples, int n_stokes, const Signals& signals, double scale, int low_bits,
-                 std::int64_t* sums, std::int64_t* gap_sums, double* largest) {
+bool add_signals(const Samples& samples, int n_stokes, const Signals& signals, double scale, int low_bits,
+                 const SignalSums& sums, double* largest) {
+    bool fits = true;
     petacomm::for_width(signals.width, [&](auto width) {
         const auto pick = [n_stokes](auto one, auto two, auto three) {
             return n_stokes == 1 ? one : n_stokes == 2 ? two : three;
@@ -219,8 +227,9 @@ void add_signals(const Samples& samples, int n_stokes, const Signals& signals, d
         const auto add = width == 1 ? pick(add_signals_of<1>, add_signals_of<2>, add_signals_of<3>)
                                     : pick(add_columns_of<1, width()>, add_columns_of<2, width()>,
                                            add_columns_of<3, width()>);
-        add(samples, signals, scale, std::ldexp(1.0, low_bits), sums, gap_sums, largest);
+        fits = add(samples, signals, scale, std::ldexp(1.0, low_bits), sums, largest);
     });
+    return fits;
 }
 
 }  // namespace petamap::mapmaking

@@ -26,12 +26,18 @@ struct Signals {
     int width;  // 1, 2, 4 or 8
 };
 
+// What they are added to, two words of each value.
+struct SignalSums {
+    std::int64_t* pixels;  // [pixel][n_stokes][filtered high, low, weighted high, low][width]
+    std::int64_t* gaps;    // [slot][filtered high, low][width]
+    std::int64_t n_pixels, n_gaps;
+};
+
 // Add P^T filtered and P^T weighted, without knowing before how large they are: each as two words, multiples
-// of 1/scale and of 2^-low_bits/scale. sums: [pixel][n_stokes][filtered high, low, weighted high,
-// low][width]; gap_sums: [slot][filtered high, low][width]. Writes the largest |value| * scale of each
-// column, which must stay below 2^51.
-void add_signals(const Samples& samples, int n_stokes, const Signals& signals, double scale, int low_bits,
-                 std::int64_t* sums, std::int64_t* gap_sums, double* largest);
+// of 1/scale and of 2^-low_bits/scale. Writes the largest |value| * scale of each column, which must stay
+// below 2^51. Returns false where a pixel has no sums: it is looked at while it is in the cache anyway.
+bool add_signals(const Samples& samples, int n_stokes, const Signals& signals, double scale, int low_bits,
+                 const SignalSums& sums, double* largest);
 
 // The same of T^T filtered for a block's outputs, on rows of its amplitudes: sums [row][high, low][width].
 void add_template_signals(const Templates& templates, const Block& block, const Samples& samples,
