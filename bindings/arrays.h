@@ -43,6 +43,13 @@ inline void require(bool holds, const char* what) {
     if (!holds) throw nanobind::value_error(what);
 }
 
+// What work returns that other threads of Python need not wait for.
+template <typename Work>
+auto without_gil(const Work& work) {
+    nanobind::gil_scoped_release release;
+    return work();
+}
+
 // Raise unless so many threads can be started: the run-time system of OpenMP ends the process where one
 // cannot. They are started here first, once for the most that were asked for.
 inline void require_threads(int n_threads) {

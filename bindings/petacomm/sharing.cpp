@@ -23,13 +23,6 @@ std::int64_t keys_of(const In<std::int64_t, 2>& rows) {
     return petacomm::count_keys(chunks_of(rows), rows.shape(0));
 }
 
-// What work returns that other threads of Python need not wait for.
-template <typename Work>
-auto without_gil(const Work& work) {
-    nb::gil_scoped_release release;
-    return work();
-}
-
 void bind_chunks(nb::module_& module) {
     module.def(
         "count_chunks",

@@ -141,13 +141,12 @@ void add_signals(In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles, MaybeIn
     require_low_bits(low_bits);
     const auto samples = samples_of(pixels, angles, gains, intensity, efficiency, n);
     const auto add = [&] {
-        nb::gil_scoped_release release;
         return pm::add_signals(
             samples, static_cast<int>(sums.shape(1)),
             {filtered.data(), weighted.data(), length(n), static_cast<int>(width)}, scale, low_bits,
             {sums.data(), gap_sums.data(), length(sums.shape(0)), length(gap_sums.shape(0))}, largest.data());
     };
-    require(add(), "pixels: of the map, or gaps that there are");
+    require(without_gil(add), "pixels: of the map, or gaps that there are");
 }
 
 double add_binned(In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles, double intensity, double efficiency,

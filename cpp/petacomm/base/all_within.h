@@ -19,8 +19,8 @@ static bool all_within(const T* numbers, std::size_t n, std::int64_t low, std::i
     if (n == 0) return true;
     if (low >= end || low > highest || end <= lowest) return false;
     if constexpr (sizeof(T) == 8) {
-        // Few sets compare numbers of 64 bits. Below 2^63, both differences have no sign within the range
-        // alone.
+        // SSE2 has no comparison of 64 bits. Where the range is below 2^63, neither difference is negative
+        // for the numbers within, and one is for all others.
         const auto first = static_cast<Unsigned>(low), last = static_cast<Unsigned>(end - 1);
         if (last - first <= static_cast<Unsigned>(highest)) {
             Unsigned signs = 0;

@@ -73,7 +73,7 @@ def _end_among_failing(error_comm: Any, print_error: Callable[[], None]) -> bool
     """Print the error on one failing rank; return whether all ranks fail, and need no end by this one."""
     failing = _FailingRank(error_comm)
     all_fail = failing.wait_for_others()
-    if failing.prints(all_fail):
+    if failing.claim_printing(all_fail):
         print_error()
     elif not all_fail:
         time.sleep(_END_S)  # the rank that prints ends the job
@@ -95,8 +95,8 @@ class _FailingRank:
         """Wait until all ranks fail, or for a moment; return whether all do."""
         return _wait(_OTHERS_FAIL_S, self._all_fail.Test)
 
-    def prints(self, all_fail: bool) -> bool:
-        """Return whether this rank prints: the lowest that fails, unless another was about to before."""
+    def claim_printing(self, all_fail: bool) -> bool:
+        """Tell others that this rank prints if it is the lowest that fails; return whether it may."""
         lower_fails = self._rank > 0 and (all_fail or self._hears(_FAILS))
         if lower_fails or self._hears(_LOWER_PRINTS) or self._hears(_HIGHER_PRINTS):
             return False

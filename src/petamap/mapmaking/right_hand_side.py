@@ -54,14 +54,14 @@ class _Sums:
         self.gaps += other.gaps
 
 
-class _Thread:
+class _ThreadState:
     """Sums of one thread for each system, and memory that its blocks use one after the other."""
 
     def __init__(self, systems: Sequence[MapmakingSystem], width: int) -> None:
         self.sums = [_Sums.of(system.projection, width) for system in systems]
         self._memory: dict[str, FloatArray] = {}
 
-    def rows(self, name: str, *shape: int) -> FloatArray:
+    def buffer(self, name: str, *shape: int) -> FloatArray:
         """Return memory for values of a block, until the next one asks for it by this name."""
         n = math.prod(shape)
         if name not in self._memory or len(self._memory[name]) < n:
@@ -170,14 +170,14 @@ class _Reading:
         systems = [self.system, *others]
         share_signals(datasets, self.system.comm)
 
-        def add(thread: _Thread, unit: int) -> None:
+        def add(thread: _ThreadState, unit: int) -> None:
             members = noise.members(unit)
             self._add_blocks(unit, blocks[members], datasets, systems, thread)
             self.advance(float(blocks[members, 3].sum()) * len(datasets))
 
         with agree_on_errors(self.system.comm):
             threads = map_with_states(
-                lambda: _Thread(systems, width), add, noise.units_of_work(), projection.n_threads
+                lambda: _ThreadState(systems, width), add, noise.units_of_work(), projection.n_threads
             )
         forget_pieces()
         parts = [thread.sums for thread in threads]
@@ -226,11 +226,11 @@ class _Reading:
         blocks: Int64Array,
         datasets: Sequence[Dataset],
         systems: Sequence[MapmakingSystem],
-        thread: _Thread,
+        thread: _ThreadState,
     ) -> None:
         """Add the blocks of a unit of work, which are filtered together, to the sums of all systems."""
         projection = self.system.projection
-        data = thread.rows("data", len(blocks), len(datasets), int(blocks[0, 1]))
+        data = thread.buffer("data", len(blocks), len(datasets), int(blocks[0, 1]))
         pointing = [projection.sample_pointing(block, inputs=True) for block in blocks]
         for block, samples, rows in zip(blocks, pointing, data, strict=True):
             projection.read(block, samples.pixels, rows, datasets)
@@ -241,7 +241,7 @@ class _Reading:
         if self.system.binned_only:
             filtered = [np.zeros_like(values) for values in outputs]
         else:
-            out = thread.rows("filtered", *outputs[0].shape) if unit >= 0 else None
+            out = thread.buffer("filtered", *outputs[0].shape) if unit >= 0 else None
             filtered = self.system.noise.filter(unit, data, out)
         for block, samples, values, found in zip(blocks, pointing, outputs, filtered, strict=True):
             largest = self._add_block(self.system, block, samples, values, found, thread, 0)
@@ -257,7 +257,7 @@ class _Reading:
         pointing: Sequence[SamplePointing],
         streams: tuple[FloatArray, Sequence[FloatArray], Sequence[FloatArray]],
         system: MapmakingSystem,
-        thread: _Thread,
+        thread: _ThreadState,
         number: int,
     ) -> None:
         """Add the blocks of a unit of work to the sums of another system: inputs, outputs, N^-1 d of all."""
@@ -289,7 +289,7 @@ class _Reading:
         samples: SamplePointing,
         data: FloatArray,
         filtered: FloatArray,
-        thread: _Thread,
+        thread: _ThreadState,
         number: int,
     ) -> FloatArray:
         """Add P^T of the outputs of a block, (n, n_out): N^-1 d, and w d of the data of this system.
@@ -299,13 +299,13 @@ class _Reading:
         sums, (n, n_out), n_left = thread.sums[number], data.shape, int(block[2])
         width = sums.pixels.shape[3]
         outputs, largest = samples.slice(n_left, n_left + n_out), np.empty(width)
-        weighted = thread.rows("weighted", width, n_out)
+        weighted = thread.buffer("weighted", width, n_out)
         weighted[n:] = 0.0
         with np.errstate(over="ignore"):  # detected where they are summed
             np.multiply(data, self.system.statistics.binned_weights[block[5]], out=weighted[:n])
         columns = filtered
         if n < width:
-            columns = thread.rows("columns", width, n_out)
+            columns = thread.buffer("columns", width, n_out)
             columns[:n], columns[n:] = filtered, 0.0
         _mapmaking.add_signals(
             outputs.pixels, outputs.angles, outputs.gains, outputs.intensity, outputs.efficiency,
