@@ -2,10 +2,10 @@
 
     .venv/bin/python benchmarks/array_memory.py
 
-Each case is a process of its own: 8 detectors whose angles do not fit one boresight, or 40 that do, whose
-intervals are too short in one case to go without unknown samples beyond their ends; I, Q, U at N_side 128,
-1/f noise. Bytes a sample are the most memory of the process in the call, less what it held before, over all
-samples of all detectors.
+Each case is a process of its own: 8 detectors whose angles do not fit one boresight, or 40 that do, with
+pointing recomputed or kept, whose intervals are too short in one case to go without unknown samples beyond
+their ends; I, Q, U at N_side 128, 1/f noise. Bytes a sample are the most memory of the process in the call,
+less what it held before, over all samples of all detectors.
 """
 
 from __future__ import annotations
@@ -20,13 +20,17 @@ import numpy as np
 
 from petacomm.base.host import peak_bytes, resident_bytes
 
-# name -> detectors, samples of each, whether they are a rigid focal plane, and whether maps are only binned
+BINNED = {"solver.binned_only": True, "noise.kernel": "white"}
+KEPT = {"resources.pointing": "keep"}
+# name -> detectors, samples of each, whether they are a rigid focal plane, and options
 CASES = {
-    "20 million samples, binned": (8, 2_500_000, False, True),
-    "20 million samples": (8, 2_500_000, False, False),
-    "80 million samples": (8, 10_000_000, False, False),
-    "a rigid focal plane, 20 million": (40, 500_000, True, False),
-    "a rigid focal plane, 100 million": (40, 2_500_000, True, False),
+    "20 million samples, binned": (8, 2_500_000, False, BINNED),
+    "20 million samples": (8, 2_500_000, False, {}),
+    "80 million samples": (8, 10_000_000, False, {}),
+    "a rigid focal plane, 20 million": (40, 500_000, True, {}),
+    "the same, 20 million, kept": (40, 500_000, True, KEPT),
+    "a rigid focal plane, 100 million": (40, 2_500_000, True, {}),
+    "the same, 100 million, kept": (40, 2_500_000, True, KEPT),
 }
 
 
@@ -35,7 +39,7 @@ def job(name: str) -> None:
     import petamap
     from petamap.pointing import quaternion
 
-    n_det, n_samp, rigid, binned = CASES[name]
+    n_det, n_samp, rigid, more = CASES[name]
     signal, theta, phi, psi = (np.empty((n_det, n_samp)) for _ in range(4))
     rng, t = np.random.default_rng(1), np.arange(n_samp)
     boresight = 1.4 + 0.3 * np.sin(0.0031 * t), 0.00012 * t, 0.37 * t % 6.28  # all angles in all pixels
@@ -58,9 +62,7 @@ def job(name: str) -> None:
             )
     del t, boresight
     noise = petamap.OneOverF(net="60 uK s^0.5", fknee="50 mHz", fmin="1 mHz")
-    options = {"solver.max_iterations": 5, "resources.threads": 1}
-    if binned:
-        options |= {"solver.binned_only": True, "noise.kernel": "white"}
+    options = {"solver.max_iterations": 5, "resources.threads": 1, **more}
     held, begin = resident_bytes(), time.process_time()
     maps = petamap.make_map(
         signal, theta, phi, psi, noise=noise, sample_rate=64.0, n_side=128, options=options, progress=False

@@ -12,6 +12,7 @@ from petacomm.base.errors import ConfigError
 from petacomm.base.progress import Progress, SilentProgress
 from petacomm.mpi import Communicator, world
 from petamap.arrays.array_observation import array_observation
+from petamap.arrays.rigid_plane import RigidPlane
 from petamap.arrays.shown_progress import shown_progress
 from petamap.data.config import config_of_options
 from petamap.data.observation import Observation
@@ -60,8 +61,10 @@ def make_map(
 ) -> Maps:
     """Make maps of time streams in memory: of arrays, or of observations. Collective.
 
-    No file is touched, and no array copied: the map-maker keeps 8 bytes a sample beside the arrays. Over MPI
-    all ranks are given the same data, of which each reads its part; rank 0 has the maps.
+    No file is touched, and no array copied: the map-maker keeps 8 bytes a sample beside the arrays, or one at
+    most where the angles are those of a rigid focal plane, whose pointing is recomputed in every pass unless
+    ``options={"resources.pointing": "keep"}``. Over MPI all ranks are given the same data, of which each
+    reads its part; rank 0 has the maps.
 
     Parameters
     ----------
@@ -140,6 +143,8 @@ def make_map(
         )
         observations = [one]
     tree = _map_options(observations, n_side, pixelization, stokes, frame)
+    if all(isinstance(one.pointing, RigidPlane) for one in observations):
+        tree["resources.pointing"] = "recompute"
     if estimate:
         tree["noise.kernel"] = "estimate"
     config, comm = config_of_options({**tree, **(options or {})}), comm or world()

@@ -18,9 +18,11 @@ _GLANCES = 64  # samples that are looked at first
 _AT_ONCE = 1 << 12
 
 
-def rigid_pointing(
-    attitudes: Reader, n_det: int, n_samp: int, efficiency: FloatArray
-) -> CompressedPointing | None:
+class RigidPlane(CompressedPointing):
+    """Pointing that was found to be a boresight and a focal plane, held for the sake of its memory."""
+
+
+def rigid_pointing(attitudes: Reader, n_det: int, n_samp: int, efficiency: FloatArray) -> RigidPlane | None:
     """Return the pointing of a boresight and a focal plane, or None if detectors are few or move.
 
     The boresight is the first detector. All samples are compared, and none may be off by more than `RIGID`.
@@ -51,7 +53,7 @@ def rigid_pointing(
             if not _is_near(knots[start:stop], offsets[detector], attitudes(detector, start, stop)):
                 return None
     epsilon = (1 - efficiency) / (1 + efficiency)
-    return CompressedPointing(Boresight(knots, n_samp, overwrite=True), offsets, epsilon=epsilon)
+    return RigidPlane(Boresight(knots, n_samp, overwrite=True), offsets, epsilon=epsilon)
 
 
 def _is_near(boresight: FloatArray, offset: FloatArray, own: FloatArray) -> bool:
