@@ -114,15 +114,19 @@ class RunTable {
           first_entries_(std::move(first_entries)) {
         const std::int64_t n_runs = length(lengths_.shape(0));
         require(length(counts_.shape(0)) == n_runs, "counts: one for each of the lengths");
-        require(all_within(counts_, 1, 1 << 16), "counts: at least one entry of each run");
-        const std::int64_t n_blocks = (n_runs + petacomm::runs_per_block - 1) / petacomm::runs_per_block;
-        require(length(first_entries_.shape(0)) >= n_blocks, "first_entries: one for each 1024 runs");
+        constexpr std::int64_t a_block = petacomm::runs_per_block;
+        require(length(first_entries_.shape(0)) >= (n_runs + a_block - 1) / a_block,
+                "first_entries: one for each 1024 runs");
         std::int64_t entry = 0;
-        for (std::int64_t run = 0; run < n_runs; ++run) {
-            if (run % petacomm::runs_per_block == 0)
-                require(first_entries_.data()[run / petacomm::runs_per_block] == entry,
-                        "first_entries: where the counts say");
-            entry += counts_.data()[run];
+        for (std::int64_t first = 0; first < n_runs; first += a_block) {
+            require(first_entries_.data()[first / a_block] == entry, "first_entries: where the counts say");
+            std::uint32_t sum = 0, without = 0;
+            for (std::int64_t run = first; run < std::min(first + a_block, n_runs); ++run) {
+                sum += counts_.data()[run];
+                without += counts_.data()[run] == 0;
+            }
+            require(without == 0, "counts: at least one entry of each run");
+            entry += sum;
         }
         require(entry == length(entries_.shape(0)), "entries: as many as the counts say");
     }
@@ -149,20 +153,26 @@ class RunTable {
     }
 
   private:
+    // Without branches: rows and slots come as they like.
     void look(std::int64_t n_rows) {
-        n_slots_ = 0;
-        crosses_ = slot_before_row_ = false;
+        std::int64_t end = n_rows;
+        bool crosses = false, slot_before_row = false;
         const std::uint32_t* entry = entries_.data();
         for (std::size_t run = 0; run < lengths_.shape(0); ++run) {
-            const std::int64_t n_keys = lengths_.data()[run], n = counts_.data()[run];
-            for (std::int64_t k = 0; k < n; ++k, ++entry) {
-                const bool is_row = *entry < n_rows;
-                crosses_ |= is_row && *entry + n_keys > n_rows;
-                if (!is_row) n_slots_ = std::max(n_slots_, *entry - n_rows + n_keys);
-                slot_before_row_ |= is_row && k > 0 && entry[-1] >= n_rows;
+            const std::int64_t n_keys = lengths_.data()[run];
+            bool after_slot = false;
+            for (const std::uint32_t* last = entry + counts_.data()[run]; entry < last; ++entry) {
+                const bool is_slot = *entry >= n_rows;
+                crosses |= !is_slot & (*entry + n_keys > n_rows);
+                slot_before_row |= !is_slot & after_slot;
+                end = std::max(end, *entry + n_keys);
+                after_slot = is_slot;
             }
         }
         n_rows_ = n_rows;
+        n_slots_ = end - n_rows;  // no row ends there, unless it crosses
+        crosses_ = crosses;
+        slot_before_row_ = slot_before_row;
     }
 
     In<std::uint16_t> lengths_, counts_;

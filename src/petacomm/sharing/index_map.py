@@ -90,18 +90,22 @@ def _key_error(rank: int, keys: AnyArray, n_total: int | None) -> ReductionError
         return ReductionError(
             f"{len(keys)} keys are too many for one rank", where=where, mend="use more ranks"
         )
-    if len(keys) and keys.min() < 0:
-        return ReductionError(f"key {keys.min()} is negative", where=where)
-    if len(keys) and keys.max() > _LARGEST_KEY:
-        return ReductionError(f"key {keys.max()} is too large", where=where, mend="keys below 2^63 - 1")
-    if len(keys) and n_total is not None and keys.max() >= n_total:
-        return ReductionError(f"key {keys.max()} is none of {n_total} keys", where=where)
-    steps = np.diff(keys)
-    if np.any(steps <= 0):
-        i = int(np.argmax(steps <= 0))
-        fault = "is repeated" if steps[i] == 0 else f"comes before {keys[i + 1]}"
+    if len(keys) == 0:
+        return None
+    falls = keys[1:] <= keys[:-1]
+    fall = int(np.argmax(falls)) if np.any(falls) else None
+    least, most = (keys[0], keys[-1]) if fall is None else (keys.min(), keys.max())
+    if least < 0:
+        return ReductionError(f"key {least} is negative", where=where)
+    if most > _LARGEST_KEY:
+        return ReductionError(f"key {most} is too large", where=where, mend="keys below 2^63 - 1")
+    if n_total is not None and most >= n_total:
+        return ReductionError(f"key {most} is none of {n_total} keys", where=where)
+    if fall is not None:
+        key, after = keys[fall : fall + 2]
+        fault = "is repeated" if key == after else f"comes before {after}"
         return ReductionError(
-            f"key {keys[i]} at position {i} {fault}", where=where, mend="keys must be sorted and distinct"
+            f"key {key} at position {fall} {fault}", where=where, mend="keys must be sorted and distinct"
         )
     return None
 

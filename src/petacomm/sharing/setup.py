@@ -95,9 +95,13 @@ def rendezvous(
         owners, tally = choose_owners(directory.keys, offsets, holders, comm.size, comm.allreduce)
     with timers.phase("answer"):
         # Owner and multiplicity in one word.
-        words = (owners.astype(np.int64) << 32) | np.diff(offsets)
+        words = owners.astype(np.int64)
+        words <<= 32
+        words |= np.diff(offsets)
         words = directory.reply(words[:, None])[:, 0]
-        owner, multiplicity = (words >> 32).astype(np.int32), words.astype(np.int32)
+        multiplicity = words.astype(np.int32)
+        words >>= 32
+        owner = words.astype(np.int32)
         overlaps = () if flat is None else flat.overlaps(multiplicity)
         return SharingGraph(owner, multiplicity, tally.n_keys, *overlaps)
 

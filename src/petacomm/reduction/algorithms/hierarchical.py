@@ -54,7 +54,7 @@ class Hierarchical(ReductionAlgorithm):
         comm, graph = self.comm, self.graph
         self._node = int(comm.node_of[comm.rank])
         # Keys that are not shared are left out.
-        groups = np.where(graph.multiplicity > 1, comm.node_of[graph.owner], -1).astype(np.int32)
+        groups = np.where(graph.multiplicity > 1, comm.node_of[graph.owner], np.int32(-1))
         union = NodeUnion(comm, self.keys, groups)
         self._vectors = self._shared_vectors or NodeVectors.from_union(
             comm, union, graph, self.options.n_threads
