@@ -22,6 +22,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from from_file import write_scan
@@ -61,14 +62,14 @@ def job(name: str, folder: Path) -> None:
     print(json.dumps({"seconds": seconds, "bytes": peak_bytes() - held}), flush=True)
 
 
-def ours(scan: dict[str, np.ndarray]) -> object:
+def ours(scan: dict[str, np.ndarray]) -> Any:
     """Return petamap's operator."""
     from petamap.interop.toast import MapMaker
 
     return MapMaker(name="mapper", nside=int(scan["n_side"]), options={"resources.threads": 1})
 
 
-def theirs(scan: dict[str, np.ndarray]) -> object:
+def theirs(scan: dict[str, np.ndarray]) -> Any:
     """Return TOAST's operator, with pointing kept."""
     import toast.ops
     import toast.templates
