@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 # astropy's FITS, first imported when maps are written
 _FITS_BYTES = 20 << 20
+# of a gap: where it begins, its key, and its owner
+_GAP_INDEX_BYTES = 20
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,8 @@ class Sizes:
         Rows that the rank sends in an all-reduce; used where it keeps ghosts.
     partial : bool
         Whether files of maps have the observed pixels alone.
+    one_a_sample : bool
+        Whether each unknown beside the map is of one sample (`Projection.one_a_sample`).
     """
 
     n_pix: int
@@ -114,32 +118,36 @@ class Sizes:
     n_ghosts: int = 0
     n_sent: int = 0
     partial: bool = False
+    one_a_sample: bool = True
 
 
 def map_bytes(sizes: Sizes) -> int:
     """Return the bytes that grow with the pixels and gaps of a rank, at their peak."""
-    n_gaps, threads, n_stokes = sizes.n_gaps, sizes.n_threads, sizes.n_stokes
+    threads, n_stokes = sizes.n_threads, sizes.n_stokes
     n, triangle = sizes.n_owned, n_stokes * (n_stokes + 1) // 2
-    width = width_for(min(sizes.n_rhs, MAX_WIDTH))
-    owned = 8 * ((n + sizes.n_ghosts) * n_stokes + n_gaps)
-    held = 8 * (sizes.n_held * n_stokes + n_gaps) * width
+    width, alone = width_for(min(sizes.n_rhs, MAX_WIDTH)), sizes.n_ranks == 1
+    # a row of all vectors at once, of pixels at owners and holders, and of gaps
+    owned, held = 8 * (n + sizes.n_ghosts) * n_stokes * width, 8 * sizes.n_held * n_stokes * width
+    gaps, copies = 8 * sizes.n_gaps * width, 1 if sizes.one_a_sample else threads
     # a single process holds what it owns: no copies, and the keys exist already
-    at_holders, keys, at_owners = (held, 8 * n, 4 * owned * width) if sizes.n_ranks > 1 else (0, 0, 0)
+    keys, at_holders, at_owners = (0, 0, 0) if alone else (8 * n, held + gaps, 4 * owned + 2 * gaps)
     # rows sent and received, kept between calls: four words a value to owners, one from them; or all to all
     words = 4 * sizes.n_sent if sizes.n_ghosts else (4 + 1) * (sizes.n_held - n)
     messages = 2 * 8 * n_stokes * words * width
-    # hits, rcond, covariance; dead pixels; recycled spaces
-    blocks = 8 * (n * (2 + triangle) + sizes.n_ghosts * triangle + n_gaps)
-    always = keys + messages + blocks + n + sizes.n_kept * owned
-    # two right-hand sides of two words each for every thread, and at the owners; the sums made of them
-    reading = 4 * threads * held + at_owners + 3 * owned * width
-    # right-hand sides, binned map, x, r, p, q, solutions; copies at holders; the sums of each thread, made in
-    # place where there is nothing to add up
-    summed = 0 if threads == sizes.n_ranks == 1 else threads * held
-    solving = (7 * width + 1) * owned + at_holders + summed
+    # hits, rcond, covariance; dead pixels; recycled spaces; where gaps are, and their weights
+    blocks = 8 * (n * (2 + triangle) + sizes.n_ghosts * triangle)
+    always = keys + messages + blocks + n + sizes.n_kept * (owned + gaps) // width
+    always += (_GAP_INDEX_BYTES + 8) * sizes.n_gaps
+    # two right-hand sides of two words each for every thread, one of gaps, and at the owners; what they make
+    reading = 4 * threads * held + 2 * copies * gaps + at_owners + 3 * owned + gaps
+    # right-hand sides, x, r, p, q, M^-1 r, solutions, of gaps without M^-1 r; binned map; copies at holders;
+    # the sums of each thread, made in place where there is nothing to add up
+    summed = 0 if alone and threads == 1 else threads * held
+    summed += 0 if alone and copies == 1 else copies * gaps
+    solving = 7 * owned + 6 * gaps + owned // width + at_holders + summed
     # binned map, x; the widest product, and this rank's part in writing it
     slab = slab_bytes(sizes.n_pix, triangle, sizes.n_ranks, n, sizes.partial)
-    writing = 2 * owned * width + at_holders + 8 * n * triangle + slab + _FITS_BYTES
+    writing = 2 * (owned + gaps) + at_holders + 8 * n * triangle + slab + _FITS_BYTES
     return always + max(reading, solving, writing)
 
 
@@ -175,20 +183,20 @@ def plan_memory(
     projection: Projection,
     pixels: OwnedRows,
     keep: bool,
+    n_unknowns: int,
     n_rhs: int = 1,
     n_kept: int = 0,
-    n_amplitudes: int = 0,
 ) -> MemoryPlan:
-    """Return the memory that a run will need, once owners of pixels are known.
+    """Return the memory that a run will need, once owners of pixels are known. Collective.
 
-    `n_rhs` and `n_kept` are those of `Sizes`; amplitudes have rows as gaps have. Collective.
+    Unknowns are those beside the map, of gaps and amplitudes; `n_rhs` and `n_kept` those of `Sizes`.
     """
     sizes = Sizes(
         n_pix=projection.pixelization.n_pix,
         n_stokes=projection.stokes.n,
         n_held=pixels.n_held,
         n_owned=pixels.n_owned,
-        n_gaps=projection.gaps.count() + n_amplitudes,
+        n_gaps=n_unknowns,
         n_ranks=pixels.comm.size,
         n_threads=projection.n_threads,
         n_rhs=n_rhs,
@@ -196,6 +204,7 @@ def plan_memory(
         n_ghosts=pixels.n_ghosts,
         n_sent=pixels.plan.bytes_per_call(1, 1) if pixels.n_ghosts else 0,
         partial=is_partial(projection.pixelization, int(pixels.comm.sum(pixels.n_owned))),
+        one_a_sample=projection.one_a_sample,
     )
     samples = (projection.bytes_to_keep if keep else 0) + projection.local.n_held // 8
     # the bits of the gaps are allocated already, and so is pointing that was kept when pixels were found

@@ -51,10 +51,11 @@ _MOST_CONNECTED, _MOST_COMMON = 2048, 1 << 22
 _MOST_COARSE = 64
 
 # Bytes of a visit of a pixel, of a gap and of a knot, and of the last two for each vector that it is applied
-# to at once. Of a million each of visits and gaps with 285,000 knots 88 MB were taken of 143 told, when
-# visits had 20 bytes of 30 told: they have 28 now.
-_VISIT_BYTES, _GAP_BYTES, _KNOT_BYTES = 38, 30, 140
+# to at once, held once. A process took 2311 MB of 2455 told with 43 million visits and 9 million gaps, and
+# 7.9 GB of 8.5 with 68 million gaps; two, which hold them twice, 6.8 of 7.2 GB each with half of these.
+_VISIT_BYTES, _GAP_BYTES, _KNOT_BYTES = 31, 9, 140
 _GAP_VECTOR_BYTES, _KNOT_VECTOR_BYTES = 24, 16
+_MOST_COPIES = 2
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,10 @@ class PreconditionerPlan:
     templates : TemplateBytes
         Of the model of their amplitudes.
     n_visits, n_gaps, n_knots : int
-        About how many of them this rank has. Samples of pixels that will be cut become gaps.
+        About how many of them this rank has; gaps also without two levels. Samples of pixels that are cut
+        become gaps.
+    n_copies : int
+        How often visits and gaps are held: twice where whole streams are dealt to ranks anew.
     """
 
     kind: str
@@ -88,29 +92,31 @@ class PreconditionerPlan:
     n_visits: int = 0
     n_gaps: int = 0
     n_knots: int = 0
+    n_copies: int = 1
     destripes: bool = False
     common_beside: bool = False
     templates: TemplateBytes = field(default_factory=TemplateBytes)
 
     def n_bytes(self, width: int = 1) -> int:
         """Return what it takes on this rank beside the solver's vectors, applied to `width` at once."""
+        n_gaps = self.n_gaps if self.kind == TWO_LEVEL else 0
         return (
             self.templates.kept
-            + _VISIT_BYTES * self.n_visits
-            + (_GAP_BYTES + _GAP_VECTOR_BYTES * width) * self.n_gaps
+            + _VISIT_BYTES * self.n_copies * self.n_visits
+            + (_GAP_BYTES + _GAP_VECTOR_BYTES * width) * self.n_copies * n_gaps
             + (_KNOT_BYTES + _KNOT_VECTOR_BYTES * width) * self.n_knots
         )
 
 
 def bytes_a_sample(knots: float) -> float:
     """Return the bytes of two levels a sample at most, with so many knots a sample and without gaps."""
-    n_visits = 2 * (1 / SAMPLES_PER_VISIT + knots)
+    n_visits = _MOST_COPIES * (1 / SAMPLES_PER_VISIT + knots)
     return _VISIT_BYTES * n_visits + (_KNOT_BYTES + _KNOT_VECTOR_BYTES) * knots
 
 
 def bytes_a_gap() -> int:
-    """Return the bytes of two levels for a gap."""
-    return _GAP_BYTES + _GAP_VECTOR_BYTES
+    """Return the bytes of two levels for a gap at most."""
+    return _MOST_COPIES * (_GAP_BYTES + _GAP_VECTOR_BYTES)
 
 
 def plan_preconditioner(
@@ -127,14 +133,14 @@ def plan_preconditioner(
     terms = amplitudes.terms if amplitudes else None
     if kind == "auto":
         kind = TWO_LEVEL if terms else _choose_kind(projection, noise, comm)
-    n_gaps = projection.gaps.count() if projection.gaps.length else 0
+    n_gaps = projection.gaps.count()
     functions = amplitudes.functions() if amplitudes else []
     # whole streams are dealt to ranks anew
     functions = functions[: -(-len(projection.layout.streams) // comm.size)]
     destriping = destriping_noises(projection, noise, terms, comm) if terms else None
     if kind != TWO_LEVEL:
         alone = template_model_bytes(functions if destriping is None else [], 1 / LONGEST_STEP, 0)
-        return PreconditionerPlan(kind, templates=alone)
+        return PreconditionerPlan(kind, n_gaps=n_gaps, templates=alone)
     if destriping is None:
         noises, modes = _fitted(projection, noise, comm)
     else:
@@ -144,8 +150,7 @@ def plan_preconditioner(
     blocks = projection.local.blocks
     steps = np.array([one.step for one in noises], np.int64)[blocks[:, 5]]
     n_knots = int((blocks[:, 3] // steps + 2).sum())
-    # a visit ends at a knot too; what is sent to other ranks is there twice
-    n_visits = int(projection.local.n_out / per_visit + n_knots) * min(comm.size, 2)
+    n_visits = int(projection.local.n_out / per_visit + n_knots)  # a visit ends at a knot too
     a_sample = n_knots / max(projection.local.n_out, 1)
     templates = TemplateBytes()
     if functions and destriping is None:
@@ -154,7 +159,7 @@ def plan_preconditioner(
         )
         templates = replace(templates, beside=templates.beside + SLOW_BYTES * projection.local.n_out)
     return PreconditionerPlan(
-        kind, noises, modes, level, n_visits, n_gaps, n_knots,
+        kind, noises, modes, level, n_visits, n_gaps, n_knots, min(comm.size, _MOST_COPIES),
         destripes=destriping is not None, common_beside=_are_many(terms), templates=templates,
     )  # fmt: skip
 

@@ -151,6 +151,11 @@ class Projection:
         """Number of unknowns beside the map that this rank holds: of gaps, then amplitudes of templates."""
         return self.gaps.n + (self.amplitudes.n if self.amplitudes else 0)
 
+    @property
+    def one_a_sample(self) -> bool:
+        """Whether each unknown beside the map is of one sample, so that no two samples add to its row."""
+        return self.gaps.length == 1 and not self.amplitudes
+
     def keys(self) -> Int64Array:
         """Return the pixels that the held samples fall into, increasing: the rows of this rank's map."""
         keys = np.empty(self.n_local, np.int64)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -36,29 +37,49 @@ class RightHandSide:
 
 @dataclass
 class _Sums:
-    """Sums of one thread: two words each of P^T N^-1 d and P^T w d on pixels, of the first on gaps."""
+    """Sums of one thread: two words each of P^T N^-1 d and P^T w d on pixels, of the first on gaps.
+
+    Threads have the sums on gaps in common where no two samples add to the same row.
+    """
 
     pixels: Int64Array
     gaps: Int64Array
 
     @classmethod
-    def of(cls, projection: Projection, width: int) -> _Sums:
-        """Return sums of nothing yet."""
-        return cls(
-            aligned_zeros(projection.n_local, projection.stokes.n, 4, width),
-            aligned_zeros(projection.n_nuisance, 2, width),
-        )
+    def of(cls, projection: Projection, width: int, gaps: Int64Array | None) -> _Sums:
+        """Return sums of nothing yet, with those on gaps if threads have them in common."""
+        if gaps is None:
+            gaps = aligned_zeros(projection.n_nuisance, 2, width)
+        return cls(aligned_zeros(projection.n_local, projection.stokes.n, 4, width), gaps)
 
     def add(self, other: _Sums) -> None:
         self.pixels += other.pixels
-        self.gaps += other.gaps
+        if other.gaps is not self.gaps:
+            self.gaps += other.gaps
+
+
+def _common_gaps(systems: Sequence[MapmakingSystem], width: int) -> list[Int64Array | None]:
+    """Return the sums on gaps of each system that threads have in common, or None."""
+    projections = [system.projection for system in systems]
+    return [aligned_zeros(one.n_nuisance, 2, width) if one.one_a_sample else None for one in projections]
+
+
+def _added_up(parts: list[list[_Sums]]) -> list[_Sums]:
+    """Return the sums of all threads, in the memory of the first."""
+    for others in parts[1:]:
+        for total, one in zip(parts[0], others, strict=True):
+            total.add(one)
+    return parts[0]
 
 
 class _ThreadState:
     """Sums of one thread for each system, and memory that its blocks use one after the other."""
 
-    def __init__(self, systems: Sequence[MapmakingSystem], width: int) -> None:
-        self.sums = [_Sums.of(system.projection, width) for system in systems]
+    def __init__(
+        self, systems: Sequence[MapmakingSystem], width: int, gaps: Sequence[Int64Array | None]
+    ) -> None:
+        pairs = zip(systems, gaps, strict=True)
+        self.sums = [_Sums.of(system.projection, width, common) for system, common in pairs]
         self._memory: dict[str, FloatArray] = {}
 
     def buffer(self, name: str, *shape: int) -> FloatArray:
@@ -169,6 +190,7 @@ class _Reading:
         noise, blocks = self.system.noise, projection.local.blocks
         systems = [self.system, *others]
         share_signals(datasets, self.system.comm)
+        begin = partial(_ThreadState, systems, width, _common_gaps(systems, width))
 
         def add(thread: _ThreadState, unit: int) -> None:
             members = noise.members(unit)
@@ -176,16 +198,10 @@ class _Reading:
             self.advance(float(blocks[members, 3].sum()) * len(datasets))
 
         with agree_on_errors(self.system.comm):
-            threads = map_with_states(
-                lambda: _ThreadState(systems, width), add, noise.units_of_work(), projection.n_threads
-            )
+            threads = map_with_states(begin, add, noise.units_of_work(), projection.n_threads)
         forget_pieces()
-        parts = [thread.sums for thread in threads]
-        del threads
-        totals = parts.pop(0)
-        while parts:
-            for total, one in zip(totals, parts.pop(), strict=True):
-                total.add(one)
+        totals = _added_up([thread.sums for thread in threads])
+        del threads, begin  # nothing else holds what is settled
         return [self._settled(system, totals.pop(0), len(datasets)) for system in systems]
 
     def settle_binned(self, sums: BinnedSums) -> RightHandSide:

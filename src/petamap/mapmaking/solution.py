@@ -16,6 +16,7 @@ from petamap.mapmaking.vectors import Unknowns
 # The residual of the recurrence falls on when rounding keeps the true one up; the true one may exceed the
 # tolerance by this factor.
 _SLACK = 2
+_AT_ONCE = 1 << 14  # rows
 
 Recorder = Callable[[Unknowns, float, float, float], None]
 
@@ -179,8 +180,10 @@ class SolverColumn:
             self.solution.map = x.column(column)
         elif since == 0 and self.stopped:
             self.solution.map = x.column(column)
-            for to, direction in zip(self.solution.map, p, strict=True):
-                to += alpha * direction[..., column]
+            for to, directions in zip(self.solution.map, p, strict=True):
+                for begin in range(0, len(to), _AT_ONCE):  # a product as large as a vector would take memory
+                    rows = slice(begin, begin + _AT_ONCE)
+                    to[rows] += alpha * directions[rows, ..., column]
 
     def check(self, curvature: float) -> None:
         """Take p^T A p of an iteration."""

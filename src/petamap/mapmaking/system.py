@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
 
 from petacomm.base.distinct import distinct
 from petacomm.base.errors import ConfigError, ResourceError
-from petacomm.base.host import available_bytes, return_free_memory
+from petacomm.base.host import available_bytes, resident_bytes, return_free_memory
 from petacomm.base.progress import Progress
 from petacomm.base.timers import Timers
 from petacomm.base.typing import AnyArray, BoolArray, Int64Array, UInt8Array
@@ -328,9 +329,8 @@ def _assemble(
         kind = BLOCK_DIAGONAL if options.binned_only else options.preconditioner
         plan = plan_preconditioner(kind, projection, noise, comm, amplitudes)
         n_amplitudes = amplitudes.n if amplitudes else 0
-        memory = _choose_memory_plan(
-            projection, pixels, options, plan, noise.joint, n_amplitudes, may_keep=sums is None
-        )
+        choose = partial(_choose_memory_plan, projection, pixels, options, noise.joint, n_amplitudes)
+        memory = choose(plan, may_keep=sums is None)
         if memory.keep:
             projection.keep()
         else:
@@ -349,6 +349,11 @@ def _assemble(
         projection.amplitudes = amplitudes
         nuisance = _shared_nuisance(pixels, projection, options, statistics.hits_max, noise.norm)
         shared = SharedUnknowns(pixels, nuisance, _first_amplitudes(projection, nuisance))
+        # samples of pixels that are cut are unknowns, too
+        plan = replace(plan, n_gaps=projection.gaps.n)
+        memory = choose(plan, may_keep=memory.keep, base=memory.base)
+        if not memory.keep:
+            projection.expand_anew()
     with timers.phase("preconditioner"):
         inputs = PreconditionerInputs(projection, noise, shared, pixels.keys, statistics)
         preconditioner = inputs.make(plan)
@@ -371,7 +376,7 @@ def _own_blocks(
 
 def _memory_limit(options: SystemOptions, comm: Communicator) -> int:
     """Return the bytes that this process may use."""
-    return options.memory or available_bytes() // comm.node_size()
+    return options.memory or available_bytes() // comm.node_size() + resident_bytes()
 
 
 def _room_for_pointing(options: SystemOptions, comm: Communicator) -> int:
@@ -383,12 +388,17 @@ def _choose_memory_plan(
     projection: Projection,
     pixels: OwnedRows,
     options: SystemOptions,
-    preconditioner: PreconditionerPlan,
     joint: JointNoise,
     n_amplitudes: int,
+    preconditioner: PreconditionerPlan,
     may_keep: bool,
+    base: int | None = None,
 ) -> MemoryPlan:
-    """Return the plan of memory; `may_keep`: pointing is kept if there is room, for later. Collective."""
+    """Return the plan of memory. Collective.
+
+    Pointing that `may_keep` is kept if there is room, for later. `base` is that of an earlier plan, of which
+    a part is in memory by now.
+    """
     comm = pixels.comm
     limit = _memory_limit(options, comm)
     width = min(options.n_rhs, MAX_WIDTH)
@@ -399,9 +409,11 @@ def _choose_memory_plan(
     more = component_bytes(pixels.n_owned, n_pixels, options.n_components, options.stokes.n)
 
     def planned(keep: bool) -> MemoryPlan:
-        plan = plan_memory(projection, pixels, keep, options.n_rhs, options.n_kept, n_amplitudes)
+        n_unknowns = preconditioner.n_gaps + n_amplitudes
+        plan = plan_memory(projection, pixels, keep, n_unknowns, options.n_rhs, options.n_kept)
         return replace(
             plan,
+            base=plan.base if base is None else base,
             maps=plan.maps + more,
             preconditioner=preconditioner.n_bytes(width),
             beside=preconditioner.templates.beside,

@@ -92,7 +92,8 @@ def _bytes_at_once(config: RunConfig, system: MapmakingSystem, batch: int, n_tra
     """Return the bytes of this rank with so many realizations at once, or vectors found on so many."""
     memory, n_rhs = system.memory, batch * len(MAPPED_PARTS[config.montecarlo.parts])
     kept = kept_vectors(config, n_training)
-    planned = plan_memory(system.projection, system.shared.pixels, memory.keep, n_rhs, kept)
+    projection, pixels = system.projection, system.shared.pixels
+    planned = plan_memory(projection, pixels, memory.keep, projection.n_nuisance, n_rhs, kept)
     on_node, n_stokes = system.comm.node_size(), system.projection.stokes.n
     beside = bytes_beside(
         config, n_stokes, system.projection.sky.n_pix, system.projection.n_threads, system.comm.size, on_node,

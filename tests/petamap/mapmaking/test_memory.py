@@ -11,6 +11,7 @@ from small_systems import compressed, make_system, numbered, recorded
 
 from petacomm.base.errors import ConfigError, ResourceError
 from petamap.mapmaking import memory
+from petamap.mapmaking.right_hand_side import right_hand_side
 from petamap.sky.healpix import Healpix
 
 N_SAMP = 1_250_000  # of each of 4 detectors
@@ -78,11 +79,12 @@ def measured(*arguments):
         ("recompute", 1, N_SAMP, "flagged", 256, 1),
         ("keep", 2, N_SAMP // 4, "clean", 256, 16),
         ("recompute", 2, N_SAMP // 4, "clean", 16, 1),
+        ("recompute", 2, N_SAMP // 4, "clean", 1024, 1),  # most samples are in pixels that are cut
     ],
 )
 def test_peak_is_as_predicted(pointing, threads, n_samp, flagged, n_side, most):
     predicted, peak, bytes_per_sample, n_pixels = measured(pointing, threads, n_samp, flagged, n_side)
-    assert n_pixels > n_side**2
+    assert n_pixels > min(n_side, 256) ** 2
     assert predicted == pytest.approx(peak, rel=0.15)
     assert 0 < bytes_per_sample <= most
 
@@ -117,6 +119,20 @@ def test_pointing_is_recomputed_where_memory_is_short_and_refused_where_it_is_to
         make_system(made, grid, n_lag=8, memory=100_000_000)
     with pytest.raises(ResourceError):
         make_system(made, grid, n_lag=8, memory=limit, pointing="keep")
+
+
+def test_room_for_samples_of_pixels_that_are_cut_is_found_in_the_pointing(monkeypatch):
+    monkeypatch.setattr(memory, "resident_bytes", lambda: 100_000_000)
+    made, grid = [compressed(np.random.default_rng(0), 400_000, 4)], Healpix(64, nest=True)
+    roomy = make_system(made, grid, n_lag=8, rcond_min=0.445, memory=1 << 40)
+    assert roomy.memory.keep and roomy.projection.gaps.n > 200_000
+    limit = int(roomy.memory.total - 0.4 * roomy.memory.samples)
+    tight = make_system(made, grid, n_lag=8, rcond_min=0.445, memory=limit)
+    assert not tight.memory.keep and tight.projection.kept_bytes == 0
+    for one, other in zip(*(right_hand_side(system).unknowns for system in (roomy, tight)), strict=True):
+        np.testing.assert_array_equal(one, other)
+    with pytest.raises(ResourceError, match="GB a process"):
+        make_system(made, grid, n_lag=8, rcond_min=0.445, memory=limit - roomy.memory.samples)
 
 
 def test_recorded_pointing_must_be_kept():
