@@ -16,6 +16,7 @@ examples:
   petamap plan --machines
   petamap plan run.toml --ranks 128 --machine perlmutter
   petamap plan --example planck-year --ranks 16384 --machine jaguar
+  petamap plan year.toml --ranks 1024 --machine perlmutter --like week
   petamap plan mc run.toml --ranks 4096 --machine perlmutter montecarlo.realizations=10000
   petamap plan paper --out paper.html
 """
@@ -41,6 +42,11 @@ def add_commands(commands: Any) -> None:
     parser.add_argument("--machine", metavar="NAME", help="a machine of the package, or a machine file")
     parser.add_argument(
         "--sample", metavar="F", type=float, help="part of the sky to look at, 1 for all [by size]"
+    )
+    parser.add_argument(
+        "--like",
+        metavar="DIR",
+        help="products of a run whose time and flags for a sample, and iterations, are taken",
     )
     parser.add_argument("--out", metavar="FILE", type=Path, help="the page of 'paper' [paper.html]")
     parser.add_argument("--timings", metavar="FILE", help="timings for 'paper' to fit, as CSV")
@@ -75,15 +81,20 @@ def _plan(arguments: argparse.Namespace) -> int:
     from petacomm.cli.progress import progress_listener
     from petamap.planning.plan import plan
     from petamap.planning.plan_table import plan_json, plan_table
+    from petamap.planning.run_time import times_of_run
 
+    measured = None if arguments.like is None else times_of_run(arguments.like)
     with progress_listener(0) as progress:
-        prediction = plan(config, arguments.ranks, machine, sample=arguments.sample, progress=progress)
+        prediction = plan(
+            config, arguments.ranks, machine, sample=arguments.sample, progress=progress,
+            flagged=measured.flagged if measured else 0.0,
+        )  # fmt: skip
     if arguments.json:
         import json
 
-        print(json.dumps(plan_json(prediction), indent=2))
+        print(json.dumps(plan_json(prediction, measured), indent=2))
     else:
-        print(plan_table(prediction))
+        print(plan_table(prediction, measured))
     return 0
 
 

@@ -46,6 +46,10 @@ def add_commands(commands: Any) -> None:
     add("--nodes", metavar="N", type=int, help="nodes [the fewest that suffice]")
     add("--node-memory", metavar="B", help='memory of a node, as "512 GB" [2 GB for each core]')
     add("--time", metavar="T", default="2 h", help="time in which the run should end [2 h]")
+    add(
+        "--like", metavar="DIR",
+        help="products of a run whose time and flags for a sample, and iterations, are taken",
+    )  # fmt: skip
     add("--account", metavar="NAME", help="account of the job")
     add("--sbatch", metavar="K=V", action="append", default=[], help="further option of sbatch; any number")
     parser.set_defaults(handler=_slurm)
@@ -71,9 +75,11 @@ def _slurm(arguments: argparse.Namespace) -> int:
     if arguments.node_memory is not None:
         memory = parse_quantity(arguments.node_memory, "bytes")
     from petamap.planning.job_size import size_job
+    from petamap.planning.run_time import times_of_run
 
+    measured = None if arguments.like is None else times_of_run(arguments.like)
     with progress_listener(0) as progress:
-        size = size_job(config, machine, memory, wanted, arguments.nodes, progress)
+        size = size_job(config, machine, memory, wanted, arguments.nodes, progress, measured)
     seconds = min(wanted, size.wall_seconds)
     if seconds < size.wall_seconds:
         tell(
@@ -106,7 +112,9 @@ def job_script(arguments: argparse.Namespace, name: str, out: str, size: JobSize
             "#!/bin/bash",
             *lines,
             "",
-            *textwrap.wrap(_why(arguments.machine, size), 96, initial_indent="# ", subsequent_indent="# "),
+            *textwrap.wrap(
+                _why(arguments.machine, size, arguments.like), 96, initial_indent="# ", subsequent_indent="# "
+            ),
             "",
             "# Activate here the environment that petamap is installed in.",
             f"srun --cpu-bind=cores {command} --threads $SLURM_CPUS_PER_TASK --resume",
@@ -119,14 +127,20 @@ def job_script(arguments: argparse.Namespace, name: str, out: str, size: JobSize
     )
 
 
-def _why(machine: str, size: JobSize) -> str:
+def _why(machine: str, size: JobSize, like: str | None) -> str:
     """Return what the size of a job was chosen by."""
     from petacomm.cli.progress import format_duration, format_scaled
-    from petamap.planning.run_time import ITERATIONS, SECONDS_A_SAMPLE
+    from petamap.planning.run_time import ASSUMED, ITERATIONS
 
     memory = format_scaled(size.memory, "B")
+    two_level, other = ITERATIONS["two-level"], ITERATIONS["other"]
+    assumed = (
+        f"Times of samples, and iterations, as the run in {like} took them."
+        if like
+        else f"Assumed: at most {two_level} iterations of two levels or {other} of others, "
+        f"{1e9 * ASSUMED.iteration:.0f} ns a sample."
+    )
     return (
         f"Predicted for {machine}: {format_duration(size.seconds)}, {memory} a node, data by "
-        f"{size.distribution}, sums by {size.algorithm}. Assumed: {ITERATIONS['two-level']} iterations of "
-        f"two levels or {ITERATIONS['other']} of others, {1e9 * SECONDS_A_SAMPLE:.0f} ns a sample."
+        f"{size.distribution}, sums by {size.algorithm}. {assumed}"
     )

@@ -11,7 +11,7 @@ from petacomm.base.progress import Progress
 from petacomm.topology import Machine
 from petamap.data.config import RunConfig
 from petamap.planning.plan import RunPlan, RunPrediction, plan
-from petamap.planning.run_time import predict_run_time
+from petamap.planning.run_time import SampleTimes, predict_run_time
 from petamap.planning.scanned_run import ScannedRun
 
 # Part of a node's memory that ranks may be predicted to need: predictions leave flagged samples out.
@@ -58,6 +58,7 @@ def size_job(
     wanted_seconds: float,
     n_nodes: int | None = None,
     progress: Progress | None = None,
+    measured: SampleTimes | None = None,
 ) -> JobSize:
     """Return the smallest job, in powers of two of nodes, that fits and is predicted to end in time.
 
@@ -73,6 +74,8 @@ def size_job(
     n_nodes : int, optional
         Nodes, instead of the smallest number.
     progress : Progress, optional
+    measured : SampleTimes, optional
+        Of a run like it.
 
     Raises
     ------
@@ -84,8 +87,9 @@ def size_job(
     needed = math.inf
     for nodes in [n_nodes] if n_nodes else _powers_of_two(machine.nodes):
         cores = min(nodes * machine.cores, n_blocks)
-        found = plan(config, cores, machine, progress=progress)
-        all_sizes = [_size(found, one, nodes) for one in found.predictions]
+        flagged = measured.flagged if measured else 0.0
+        found = plan(config, cores, machine, progress=progress, flagged=flagged)
+        all_sizes = [_size(found, one, nodes, measured) for one in found.predictions]
         before, needed = needed, min(one.memory for one in all_sizes)
         sizes += [one for one in all_sizes if one.memory <= _MEMORY_PART * node_memory]
         if any(one.wall_seconds <= wanted_seconds for one in sizes) or cores < nodes * machine.cores:
@@ -108,9 +112,9 @@ def _powers_of_two(most: int) -> Iterator[int]:
         nodes *= 2
 
 
-def _size(found: RunPlan, prediction: RunPrediction, nodes: int) -> JobSize:
+def _size(found: RunPlan, prediction: RunPrediction, nodes: int, measured: SampleTimes | None) -> JobSize:
     per_node = -(-prediction.forecast.size // nodes)
-    seconds = predict_run_time(found, prediction).seconds
+    seconds = predict_run_time(found, prediction, measured).seconds
     return JobSize(
         nodes, per_node, prediction.threads, seconds, per_node * prediction.memory,
         prediction.distribution.description, prediction.best,

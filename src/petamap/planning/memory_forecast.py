@@ -47,12 +47,15 @@ class MemoryForecast:
     preconditioner : PreconditionerForecast
     n_rhs : int
         Right-hand sides that are solved for side by side.
+    flagged : float
+        Part of the samples that is flagged, or in pixels that are cut.
     """
 
     config: RunConfig
     run: ScannedRun
     preconditioner: PreconditionerForecast
     n_rhs: int = 1
+    flagged: float = 0.0
 
     def of(self, forecast: Forecast, threads: int, ranks: Sequence[HeldSamples]) -> tuple[int, int]:
         """Return the largest bytes of a rank with pointing recomputed, and with pointing kept.
@@ -75,13 +78,14 @@ class MemoryForecast:
     def _of_rank(self, forecast: Forecast, threads: int, held: HeldSamples) -> tuple[int, int]:
         layout, config = self.run.layout, self.config
         n_amplitudes, functions = self.functions.held(held)
-        sizes = self._sizes(forecast, threads, held.in_margins + n_amplitudes)
+        n_flagged = round(self.flagged * held.n)
+        sizes = self._sizes(forecast, threads, held.in_margins + n_flagged + n_amplitudes)
         template = self._template_bytes(forecast, layout.margin)
         # the model of two levels has gaps of whole streams
         margins = 2 * layout.margin * len(layout.streams) // forecast.size
         two_level = self.preconditioner.bytes_a_sample * held.n
         if self.preconditioner.knots:
-            two_level += bytes_a_gap() * margins
+            two_level += bytes_a_gap() * (margins + n_flagged)
         slow = SLOW_BYTES * held.n if template.kept and self.preconditioner.knots else 0
         plan = MemoryPlan(
             keep=False, base=self._base(forecast.size) + functions,

@@ -63,8 +63,7 @@ class RunPrediction:
     seconds : dict of str to float
         Time of one reduction, by algorithm.
     memory, memory_kept : float
-        Largest memory of a rank in bytes, with pointing recomputed and with pointing kept; without flagged
-        samples.
+        Largest memory of a rank in bytes, with pointing recomputed and with pointing kept.
     """
 
     distribution: Distribution
@@ -73,6 +72,11 @@ class RunPrediction:
     seconds: dict[str, float]
     memory: float
     memory_kept: float
+
+    @property
+    def node_memory(self) -> float:
+        """Largest memory of a node in bytes, with pointing recomputed."""
+        return self.memory * min(self.forecast.size, self.forecast.ranks_per_node)
 
     @property
     def best(self) -> str:
@@ -99,6 +103,8 @@ class RunPlan(Displayed):
         Bands of the inverse noise of the streams.
     preconditioner : PreconditionerForecast
     predictions : tuple of RunPrediction
+    max_iterations : int
+        Of the solver; none for binned maps alone.
     thinning : Thinning, optional
         What was looked at of a scan that is too large to be looked at.
     """
@@ -112,6 +118,7 @@ class RunPlan(Displayed):
     bands: StreamBands
     preconditioner: PreconditionerForecast
     predictions: tuple[RunPrediction, ...] = field(repr=False)
+    max_iterations: int
     thinning: Thinning | None = None
 
     def _facts(self) -> dict[str, object]:
@@ -135,7 +142,7 @@ class RunPlan(Displayed):
     @property
     def least_memory(self) -> RunPrediction:
         """Prediction with the least memory of a node."""
-        return min(self.predictions, key=lambda one: one.memory * one.forecast.ranks_per_node)
+        return min(self.predictions, key=lambda one: one.node_memory)
 
 
 def plan(
@@ -150,6 +157,7 @@ def plan(
     distributions: Sequence[Distribution] | None = None,
     threads: Sequence[int] | None = None,
     n_rhs: int = 1,
+    flagged: float = 0.0,
 ) -> RunPlan:
     """Return predictions of a run on a machine, without running it.
 
@@ -174,6 +182,8 @@ def plan(
         Cores of a rank that are compared; by default one, those of a socket and those of a node.
     n_rhs : int
         Data sets that are mapped at once, as realizations of a Monte Carlo are.
+    flagged : float
+        Part of the samples that is flagged, or in pixels that are cut, for its memory: only a run knows it.
 
     Returns
     -------
@@ -220,6 +230,8 @@ def plan(
         require_integer(n_threads, "n_threads", 0, 2**16)
     require_integer(seed, "seed", 0)
     require_integer(n_rhs, "n_rhs", 1, 2**16)
+    if not 0 <= flagged <= 1:
+        raise ConfigError(f"a part of {flagged:g} of the samples is flagged", mend="give 0 to 1")
     for distribution in distributions or ():
         if not isinstance(distribution, Distribution):
             raise ConfigError(f"{distribution!r:.50} is no distribution", mend="see possible_distributions")
@@ -227,7 +239,7 @@ def plan(
         require_integer(one, "threads", 1, 2**16)
     n_threads, progress = n_threads or available_threads(), progress or SilentProgress()
     choices = threads or sorted({1, machine.cores_per_socket, machine.cores})
-    planner = _Planner(config, cores, machine, sample, seed, n_threads, choices, progress, n_rhs)
+    planner = _Planner(config, cores, machine, sample, seed, n_threads, choices, progress, n_rhs, flagged)
     return planner.plan(distributions)
 
 
@@ -244,12 +256,13 @@ class _Planner:
     threads: Sequence[int]
     progress: Progress
     n_rhs: int
+    flagged: float
 
     def __post_init__(self) -> None:
         self.run = ScannedRun.open(self.config)
         self.stokes = Stokes(self.config.map.stokes)
         self.preconditioner = forecast_preconditioner(self.config, self.run.observations, self.run.bands)
-        self.memory = MemoryForecast(self.config, self.run, self.preconditioner, self.n_rhs)
+        self.memory = MemoryForecast(self.config, self.run, self.preconditioner, self.n_rhs, self.flagged)
         if self.run.layout.n_blocks < self.cores:
             raise ConfigError(
                 f"{self.run.layout.n_blocks} blocks of data for {self.cores} ranks",
@@ -261,9 +274,11 @@ class _Planner:
         thin = self.fraction is None and self._is_large and ThinnedScan.possible(self.config, self.run)
         chosen = list(distributions or self._possible(thin))
         predictions, sample, thinning = self._thinned(chosen) if thin else (*self._scanned(chosen), None)
+        solver = self.config.solver
         return RunPlan(
             self.machine, self.cores, self.run.layout.n_samp, self.run.pixelization.n_pix, self.stokes.n,
-            sample.fraction, self.run.bands, self.preconditioner, tuple(predictions), thinning,
+            sample.fraction, self.run.bands, self.preconditioner, tuple(predictions),
+            0 if solver.binned_only else solver.max_iterations, thinning,
         )  # fmt: skip
 
     @property

@@ -6,17 +6,16 @@ from typing import Any
 
 from petacomm.base.text import table_lines
 from petamap.planning.plan import RunPlan, RunPrediction
-from petamap.planning.run_time import SAMPLE_BYTES, predict_run_time
+from petamap.planning.run_time import SAMPLE_BYTES, SampleTimes, predict_run_time
 
 
-def plan_table(plan: RunPlan) -> str:
-    """Return a plan as text: a table of the predictions, and the best one."""
+def plan_table(plan: RunPlan, measured: SampleTimes | None = None) -> str:
+    """Return a plan as text: a table of the predictions, and the best one; `measured` are times of a run."""
     names = list(plan.predictions[0].seconds)
     head = ["distribution", "ranks x threads", "pixels", "held by", "partners", "memory", *names]
     rows = [head, *(_row(plan, prediction, names) for prediction in plan.predictions)]
-    return "\n".join(
-        [_title(plan), _data(plan), "", *table_lines(rows), "", *_legend(plan), _best_line(plan), *_run(plan)]
-    )
+    last = [*_legend(plan), _best_line(plan), *_run(plan, measured)]
+    return "\n".join([_title(plan), _data(plan), "", *table_lines(rows), "", *last])
 
 
 def _title(plan: RunPlan) -> str:
@@ -72,11 +71,11 @@ def _best_line(plan: RunPlan) -> str:
     return f"best: {how}: {1e3 * best.seconds[best.best]:.3g} ms"
 
 
-def _run(plan: RunPlan) -> list[str]:
+def _run(plan: RunPlan, measured: SampleTimes | None) -> list[str]:
     """Return what the run takes as a whole with the least memory; times of passes are much the same."""
     chosen = plan.least_memory
-    taken = predict_run_time(plan, chosen)
-    memory = _bytes(chosen.memory * chosen.forecast.ranks_per_node)
+    taken = predict_run_time(plan, chosen, measured)
+    memory = _bytes(chosen.node_memory)
     where = f"{chosen.distribution.description}, {chosen.forecast.size} x {chosen.threads}"
     around, iterating = _duration(taken.around), _duration(taken.iterating)
     return [
@@ -104,10 +103,11 @@ def _duration(seconds: float) -> str:
     return f"{seconds:.3g} s"
 
 
-def plan_json(plan: RunPlan) -> dict[str, Any]:
+def plan_json(plan: RunPlan, measured: SampleTimes | None = None) -> dict[str, Any]:
     """Return a plan as JSON data; times are in seconds, memory in bytes, errors are standard errors.
 
-    Times of the preconditioner, at least and at most, are in iterations of block-diagonal.
+    Times of the preconditioner, at least and at most, are in iterations of block-diagonal; `measured` are
+    times of a run.
     """
     return {
         "machine": plan.machine.name,
@@ -124,7 +124,7 @@ def plan_json(plan: RunPlan) -> dict[str, Any]:
         "preconditioned_iteration": plan.preconditioner.iteration,
         "preconditioner_set_up": plan.preconditioner.set_up,
         "signal_bytes": plan.n_samp * SAMPLE_BYTES,
-        "run": vars(predict_run_time(plan, plan.least_memory)),
+        "run": vars(predict_run_time(plan, plan.least_memory, measured)),
         "thinning": vars(plan.thinning) if plan.thinning else None,
         "predictions": [_prediction_json(prediction) for prediction in plan.predictions],
     }

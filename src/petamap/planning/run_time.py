@@ -1,19 +1,78 @@
-"""Time of a run as a whole, by the predictions of its plan and what is assumed of its iterations."""
+"""Time of a run as a whole, by the predictions of its plan; per sample as assumed, or as a run took it."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
+from petacomm.base.errors import ConfigError
+from petamap.data.run_summary import Summary
 from petamap.planning.plan import RunPlan, RunPrediction
 
-# Core seconds that a sample takes in an iteration of the block-diagonal preconditioner, pointing expanded
-# anew: 15 were measured on one core (docs/petamap/montecarlo.md).
-SECONDS_A_SAMPLE = 20e-9
-# Iterations, and passes over the data around them, that are assumed; the noise and the scan decide.
+# Iterations that are assumed; the noise and the scan decide.
 ITERATIONS = {"two-level": 20, "other": 100}
-PASSES = 50
 # Bytes of a sample of the signal in single precision.
 SAMPLE_BYTES = 4
+# Phases of a run whose time does not grow with the samples.
+_ONCE = ("sources", "noise kernels", "products")
+
+
+@dataclass(frozen=True)
+class SampleTimes:
+    """What a run takes for each sample.
+
+    Attributes
+    ----------
+    around : float
+        Core seconds of the set-up and the data.
+    iteration : float
+        Core seconds of an iteration.
+    once : float
+        Seconds that do not grow with the samples.
+    iterations : int, optional
+        Iterations of the run that was measured.
+    flagged : float
+        Part of its samples that was flagged, or in pixels that were cut.
+    """
+
+    around: float
+    iteration: float
+    once: float = 0.0
+    iterations: int | None = None
+    flagged: float = 0.0
+
+
+# Of the block-diagonal preconditioner, pointing expanded anew: 110 and 15 ns were measured on an EPYC (Zen 4,
+# AVX-512) with noise that is made, and most clusters have older cores.
+ASSUMED = SampleTimes(around=160e-9, iteration=20e-9)
+
+
+def measured_times(summary: Summary) -> SampleTimes:
+    """Return what a run took for each sample, but for communication, by its summary.
+
+    Raises
+    ------
+    ConfigError
+        If the run was resumed, so that the times of its first part are not known, or has no samples.
+    """
+    totals, environment = summary.totals, summary.environment
+    if summary.resumed or not totals.samples:
+        why = "was resumed: times are those of its last part" if summary.resumed else "has no samples"
+        raise ConfigError(f"the run '{summary.name}' {why}", mend="take the summary of another run")
+    alone = {
+        one.name: one.seconds.mean - (one.communication_seconds.mean if one.communication_seconds else 0.0)
+        for one in summary.phases
+    }
+    once = sum(alone.pop(name, 0.0) for name in _ONCE)
+    iterating, n = alone.pop("iterations", 0.0), summary.solver.iterations if summary.solver else 0
+    cores = environment.ranks * environment.threads / totals.samples
+    flagged = totals.samples_flagged / totals.samples
+    return SampleTimes(sum(alone.values()) * cores, iterating * cores / max(n, 1), once, n, flagged)
+
+
+def times_of_run(folder: str | os.PathLike[str]) -> SampleTimes:
+    """Return what the run took for each sample whose products are in a folder; errors as `measured_times`."""
+    return measured_times(Summary.read(folder))
 
 
 @dataclass(frozen=True)
@@ -48,17 +107,29 @@ class RunTime:
         return self.seconds * self.cores / 3600
 
 
-def predict_run_time(plan: RunPlan, prediction: RunPrediction) -> RunTime:
+def predict_run_time(
+    plan: RunPlan, prediction: RunPrediction, measured: SampleTimes | None = None
+) -> RunTime:
     """Return the time of a run with one of the predictions of its plan.
 
-    A pass over the data takes the time of its samples, and of one reduction.
+    An iteration takes the time of its samples, and of one reduction.
+
+    Parameters
+    ----------
+    plan : RunPlan
+    prediction : RunPrediction
+    measured : SampleTimes, optional
+        Of a run like it, with the same preconditioner.
     """
-    two_level = bool(plan.preconditioner.knots)
-    iterations = ITERATIONS["two-level" if two_level else "other"]
     reduction = prediction.seconds[prediction.best]
-    a_pass = plan.n_samp * SECONDS_A_SAMPLE / plan.cores + reduction
+    each = plan.n_samp / plan.cores
+    if measured and measured.iterations is not None:
+        n, iteration = measured.iterations, each * measured.iteration + reduction
+        return RunTime(measured.once + each * measured.around, n, n * iteration, plan.cores)
     # of the least and the most that are known of the preconditioner, the means
-    set_up, iteration = (
+    set_up, factor = (
         sum(bounds) / 2 for bounds in (plan.preconditioner.set_up, plan.preconditioner.iteration)
     )
-    return RunTime((PASSES + set_up) * a_pass, iterations, iterations * iteration * a_pass, plan.cores)
+    iteration = each * ASSUMED.iteration + reduction
+    n = min(ITERATIONS["two-level" if plan.preconditioner.knots else "other"], plan.max_iterations)
+    return RunTime(each * ASSUMED.around + set_up * iteration, n, n * factor * iteration, plan.cores)

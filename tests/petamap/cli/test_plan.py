@@ -28,6 +28,17 @@ def test_table_and_json(config, capsys):
     assert all(o["seconds"][o["best"]] == min(o["seconds"].values()) for o in data["predictions"])
 
 
+def test_times_are_those_of_a_run_like_it(config, capsys, tmp_path):
+    assert main(["run", config, "--out", str(tmp_path / "day"), "-q"]) == 0
+    words = ["plan", config, "--ranks", "2", "--machine", "one-node", "--like", str(tmp_path / "day")]
+    assert main(words) == 0
+    text = capsys.readouterr().out
+    iterations = json.loads((tmp_path / "day" / "summary.json").read_text())["solver"]["iterations"]
+    assert f", {iterations} iterations " in text
+    assert main([*words, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["run"]["iterations"] == iterations
+
+
 def test_settings(config, capsys):
     main(["plan", config, "--ranks", "4", "--machine", "franklin", "--json", "map.n_side=8"])
     assert json.loads(capsys.readouterr().out)["pixels"] == 768

@@ -60,6 +60,14 @@ def test_the_script_is_sized_and_goes_on(folder, capsys):
     assert all(len(line) <= 110 for line in script.splitlines() if line[:1] == "#")
 
 
+def test_a_job_is_sized_by_what_a_run_like_it_took(folder, capsys):
+    assert main(["run", "run.toml", "--out", "day", "-q"]) == 0
+    assert main(["slurm", "run.toml", "--machine", "perlmutter", "--like", "day"]) == 0
+    assert "as the run in day took them" in capsys.readouterr().out
+    assert main(["slurm", "run.toml", "--machine", "perlmutter", "--like", "night"]) == 3
+    assert "night/summary.json: cannot be read" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("code", "requeued"), [(0, False), (75, True), (3, False)])
 def test_the_job_goes_back_to_the_queue_only_with_a_checkpoint(folder, capsys, code, requeued):
     assert main(["slurm", "run.toml", "--machine", "perlmutter"]) == 0
