@@ -24,8 +24,12 @@ def round_limbs(limbs: Int64Array) -> float:
     """Return the double nearest to a sum; infinity if a term was not finite."""
     if limbs[-1] >= _base.NOT_FINITE // 2:
         return math.inf
-    total = sum(int(limb) << (_base.LIMB_BITS * i) for i, limb in enumerate(limbs))
-    return total / (1 << -_base.LOWEST_BIT)
+    held = [(number, limb) for number, limb in enumerate(limbs.tolist()) if limb]  # few of them, most often
+    if not held:
+        return 0.0
+    lowest_bit = _base.LIMB_BITS * held[0][0] + _base.LOWEST_BIT
+    total = sum(limb << (_base.LIMB_BITS * number + _base.LOWEST_BIT - lowest_bit) for number, limb in held)
+    return total / (1 << -lowest_bit) if lowest_bit < 0 else float(total << lowest_bit)
 
 
 def exact_sum(values: FloatArray) -> float:
