@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from petacomm.base.console import inform
 from petacomm.base.errors import ConfigError
+from petamap.cli.configuration_words import add_configuration_arguments
+from petamap.cli.run import configuration_path, split_words
+from petamap.examples import TO_PLAN
 
 if TYPE_CHECKING:
     from petamap.data.config import RunConfig
@@ -40,9 +43,9 @@ def add_commands(commands: Any) -> None:
         "check",
         help="judge a configuration and say what would run",
         description="Read a configuration, open its sources, and say what would run; no signal is read.",
+        usage="petamap check CONFIG|--example NAME [--hash LIST] [KEY=VALUE ...]",
     )
-    parser.add_argument("config", metavar="CONFIG", type=Path)
-    parser.add_argument("words", metavar="KEY=VALUE", nargs="*", help="settings, as for petamap run")
+    add_configuration_arguments(parser, files=TO_PLAN)
     parser.add_argument(
         "--hash", metavar="LIST", type=Path,
         help="write the SHA-256 of all files that the sources read; where LIST exists, compare with it",
@@ -96,7 +99,8 @@ def _check(arguments: argparse.Namespace) -> int:
     """Check a configuration, and print a table of the run."""
     from petamap.data.config import load_config, open_sources
 
-    config = load_config(arguments.config, arguments.words)
+    file, settings = split_words(arguments.words)
+    config = load_config(configuration_path(file, arguments.example, TO_PLAN), settings)
     if arguments.hash is not None:
         _compare_or_list(config, arguments.hash)
     print(describe_config(config, open_sources(config)))

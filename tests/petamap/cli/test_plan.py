@@ -74,3 +74,10 @@ def test_planck_year_can_only_be_planned():
     assert "planck-year" not in example_names()
     with pytest.raises(ConfigError, match="unknown example 'planck-year'"):
         find_example("planck-year")
+
+
+def test_examples_are_checked_by_name(capsys):
+    assert main(["check", "--example", "planck-lfi", "map.n_side=16"]) == 0
+    assert "n_side 16" in capsys.readouterr().out
+    assert main(["check", "run.toml", "--example", "planck-lfi"]) == 2
+    assert "give one of them" in capsys.readouterr().err
