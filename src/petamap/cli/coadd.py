@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from petacomm.base.console import inform
 from petacomm.base.errors import ConfigError, ConvergenceError
-from petamap.cli.run import command_line, is_setting, require_free, run_job
+from petamap.cli.configuration_words import is_setting
+from petamap.cli.run import command_line, require_free, run_job
 
 if TYPE_CHECKING:
     from petamap.data.run_summary import Summary

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import re
 from functools import partial
+from pathlib import Path
 from typing import Any
 
-from petamap.examples import TO_RUN, example_names
+from petacomm.base.errors import ConfigError
+from petamap.examples import TO_RUN, example_names, find_example
 
 WORDS = "configuration, then settings as KEY=VALUE"
+_OVERRIDE = re.compile(r"[A-Za-z_][\w.\-\[\]]*=")
 EXAMPLE = "an example of the package (petamap examples)"
 
 
@@ -43,3 +47,42 @@ def complete_word(prefix: str, **_: Any) -> list[str]:
 def complete_example(prefix: str, files: tuple[str, ...] = TO_RUN, **_: Any) -> list[str]:
     """Return the names of examples, those with one of `files`, that a word may become."""
     return [name for name in example_names(files) if name.startswith(prefix)]
+
+
+def is_setting(word: str) -> bool:
+    """Return whether a word of the command line is ``key=value``."""
+    return _OVERRIDE.match(word) is not None
+
+
+def split_words(words: list[str]) -> tuple[Path | None, list[str]]:
+    """Return the configuration and the ``key=value`` settings among the words.
+
+    Raises
+    ------
+    ConfigError
+        If more than one word is not a setting.
+    """
+    settings = [word for word in words if is_setting(word)]
+    files = [word for word in words if not is_setting(word)]
+    if len(files) > 1:
+        raise ConfigError(
+            f"one configuration a run, found {' and '.join(files)}", mend="settings are KEY=VALUE"
+        )
+    return (Path(files[0]) if files else None), settings
+
+
+def configuration_path(file: Path | None, example: str | None, files: tuple[str, ...] = TO_RUN) -> Path:
+    """Return the path of the configuration, or of that of an example: the first of `files` that exists.
+
+    Raises
+    ------
+    ConfigError
+        If neither or both are given, or the example is unknown.
+    """
+    if example is not None:
+        if file is not None:
+            raise ConfigError(f"both '{file}' and --example given", mend="give one of them")
+        return find_example(example, files)
+    if file is None:
+        raise ConfigError("no configuration given", mend="petamap run CONFIG, or petamap run --example spire")
+    return file

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from petacomm.base.console import inform
 from petacomm.base.errors import ConfigError
-from petamap.cli.configuration_words import add_configuration_arguments
-from petamap.cli.run import configuration_path, split_words
+from petamap.cli.configuration_words import add_configuration_arguments, configuration_path, split_words
 from petamap.examples import TO_PLAN
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from petacomm.base.errors import ConfigError
-from petamap.cli.configuration_words import add_configuration_arguments
-from petamap.cli.run import configuration_path, split_words
+from petamap.cli.configuration_words import add_configuration_arguments, configuration_path, split_words
 from petamap.examples import TO_PLAN
 
 _EPILOG = """\

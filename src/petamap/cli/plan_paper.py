@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from petacomm.base.errors import ConfigError
-from petamap.cli.run import configuration_path, split_words
+from petamap.cli.configuration_words import configuration_path, split_words
 from petamap.examples import TO_PLAN
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -14,16 +13,13 @@ from petacomm.base.console import inform
 from petacomm.base.errors import ConfigError, ConvergenceError, ResourceError
 from petacomm.base.files import require_possible
 from petacomm.cli.parser import add_output_arguments
-from petamap.cli.configuration_words import add_configuration_arguments
-from petamap.examples import TO_RUN, find_example
+from petamap.cli.configuration_words import add_configuration_arguments, configuration_path, split_words
 
 if TYPE_CHECKING:
     from petacomm.base.stop_request import StopRequest
     from petacomm.mpi import Communicator
     from petamap.data.config import RunConfig
     from petamap.data.run_summary import Summary
-
-_OVERRIDE = re.compile(r"[A-Za-z_][\w.\-\[\]]*=")
 
 _EPILOG = """\
 examples:
@@ -72,45 +68,6 @@ def add_stop_arguments(parser: argparse.ArgumentParser, resume_help: str) -> Non
         metavar="T",
         help="stop with a checkpoint before this wall clock, as '2 h' [Slurm's end]",
     )
-
-
-def is_setting(word: str) -> bool:
-    """Return whether a word of the command line is ``key=value``."""
-    return _OVERRIDE.match(word) is not None
-
-
-def split_words(words: list[str]) -> tuple[Path | None, list[str]]:
-    """Return the configuration and the ``key=value`` settings among the words.
-
-    Raises
-    ------
-    ConfigError
-        If more than one word is not a setting.
-    """
-    settings = [word for word in words if is_setting(word)]
-    files = [word for word in words if not is_setting(word)]
-    if len(files) > 1:
-        raise ConfigError(
-            f"one configuration a run, found {' and '.join(files)}", mend="settings are KEY=VALUE"
-        )
-    return (Path(files[0]) if files else None), settings
-
-
-def configuration_path(file: Path | None, example: str | None, files: tuple[str, ...] = TO_RUN) -> Path:
-    """Return the path of the configuration, or of that of an example: the first of `files` that exists.
-
-    Raises
-    ------
-    ConfigError
-        If neither or both are given, or the example is unknown.
-    """
-    if example is not None:
-        if file is not None:
-            raise ConfigError(f"both '{file}' and --example given", mend="give one of them")
-        return find_example(example, files)
-    if file is None:
-        raise ConfigError("no configuration given", mend="petamap run CONFIG, or petamap run --example spire")
-    return file
 
 
 def require_free(out: Path, overwrite: bool) -> None:

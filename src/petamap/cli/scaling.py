@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 from petacomm.base.console import inform
 from petacomm.base.errors import ConfigError, ConvergenceError, DataError, ResourceError
 from petacomm.base.jobs import run_to_end
-from petamap.cli.configuration_words import add_configuration_arguments
-from petamap.cli.run import configuration_path, split_words
+from petamap.cli.configuration_words import add_configuration_arguments, configuration_path, split_words
 
 if TYPE_CHECKING:
     from petamap.data.config import RunConfig

@@ -15,15 +15,8 @@ from petacomm.base.console import inform
 from petacomm.base.errors import ConfigError, ConvergenceError, Interruption
 from petacomm.cli.parser import add_output_arguments
 from petacomm.cli.progress import format_duration
-from petamap.cli.configuration_words import add_configuration_arguments
-from petamap.cli.run import (
-    add_stop_arguments,
-    configuration_path,
-    job_settings,
-    require_free,
-    run_job,
-    split_words,
-)
+from petamap.cli.configuration_words import add_configuration_arguments, configuration_path, split_words
+from petamap.cli.run import add_stop_arguments, job_settings, require_free, run_job
 
 if TYPE_CHECKING:
     from petacomm.base.stop_request import StopRequest

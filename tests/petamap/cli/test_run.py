@@ -12,8 +12,9 @@ from commands import run_command
 
 from petacomm.base.errors import ConfigError
 from petacomm.cli.parser import parse_arguments
+from petamap.cli.configuration_words import configuration_path, split_words
 from petamap.cli.main import build_parser, main
-from petamap.cli.run import command_line, configuration_path, require_free, split_words
+from petamap.cli.run import command_line, require_free
 from petamap.data.run_summary import Summary, summary_schema
 from petamap.sky.map_digest import map_sha256
 from petamap.sky.map_file import read_map
