@@ -12,8 +12,8 @@ from petacomm.base.errors import ConfigError
 from petamap.examples import TO_RUN, example_names, find_example
 
 WORDS = "configuration, then settings as KEY=VALUE"
-_OVERRIDE = re.compile(r"[A-Za-z_][\w.\-\[\]]*=")
 EXAMPLE = "an example of the package (petamap examples)"
+_OVERRIDE = re.compile(r"[A-Za-z_][\w.\-\[\]]*=")
 
 
 def add_configuration_arguments(

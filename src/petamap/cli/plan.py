@@ -78,11 +78,12 @@ def _plan(arguments: argparse.Namespace) -> int:
 
         return print_montecarlo_plan(config, arguments.ranks, machine, arguments.json)
     from petacomm.cli.progress import progress_listener
+    from petamap.data.run_summary import Summary
     from petamap.planning.plan import plan
     from petamap.planning.plan_table import plan_json, plan_table
-    from petamap.planning.run_time import times_of_run
+    from petamap.planning.run_time import measured_times
 
-    measured = None if arguments.like is None else times_of_run(arguments.like)
+    measured = None if arguments.like is None else measured_times(Summary.read(arguments.like))
     with progress_listener(0) as progress:
         prediction = plan(
             config, arguments.ranks, machine, sample=arguments.sample, progress=progress,

@@ -73,10 +73,11 @@ def _slurm(arguments: argparse.Namespace) -> int:
     memory = _A_CORE * machine.cores
     if arguments.node_memory is not None:
         memory = parse_quantity(arguments.node_memory, "bytes")
+    from petamap.data.run_summary import Summary
     from petamap.planning.job_size import size_job
-    from petamap.planning.run_time import times_of_run
+    from petamap.planning.run_time import measured_times
 
-    measured = None if arguments.like is None else times_of_run(arguments.like)
+    measured = None if arguments.like is None else measured_times(Summary.read(arguments.like))
     with progress_listener(0) as progress:
         size = size_job(config, machine, memory, wanted, arguments.nodes, progress, measured)
     seconds = min(wanted, size.wall_seconds)

@@ -102,8 +102,8 @@ class Sizes:
         Rows that the rank sends in an all-reduce; used where it keeps ghosts.
     partial : bool
         Whether files of maps have the observed pixels alone.
-    one_a_sample : bool
-        Whether each unknown beside the map is of one sample (`Projection.one_a_sample`).
+    sample_unknowns : bool
+        Whether each unknown beside the map is of one sample (`Projection.sample_unknowns`).
     """
 
     n_pix: int
@@ -118,7 +118,7 @@ class Sizes:
     n_ghosts: int = 0
     n_sent: int = 0
     partial: bool = False
-    one_a_sample: bool = True
+    sample_unknowns: bool = True
 
 
 def map_bytes(sizes: Sizes) -> int:
@@ -128,7 +128,7 @@ def map_bytes(sizes: Sizes) -> int:
     width, alone = width_for(min(sizes.n_rhs, MAX_WIDTH)), sizes.n_ranks == 1
     # a row of all vectors at once, of pixels at owners and holders, and of gaps
     owned, held = 8 * (n + sizes.n_ghosts) * n_stokes * width, 8 * sizes.n_held * n_stokes * width
-    gaps, copies = 8 * sizes.n_gaps * width, 1 if sizes.one_a_sample else threads
+    gaps, copies = 8 * sizes.n_gaps * width, 1 if sizes.sample_unknowns else threads
     # a single process holds what it owns: no copies, and the keys exist already
     keys, at_holders, at_owners = (0, 0, 0) if alone else (8 * n, held + gaps, 4 * owned + 2 * gaps)
     # rows sent and received, kept between calls: four words a value to owners, one from them; or all to all
@@ -204,7 +204,7 @@ def plan_memory(
         n_ghosts=pixels.n_ghosts,
         n_sent=pixels.plan.bytes_per_call(1, 1) if pixels.n_ghosts else 0,
         partial=is_partial(projection.pixelization, int(pixels.comm.sum(pixels.n_owned))),
-        one_a_sample=projection.one_a_sample,
+        sample_unknowns=projection.sample_unknowns,
     )
     samples = (projection.bytes_to_keep if keep else 0) + projection.local.n_held // 8
     # the bits of the gaps are allocated already, and so is pointing that was kept when pixels were found

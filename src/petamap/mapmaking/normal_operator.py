@@ -52,7 +52,7 @@ class NormalOperator(Operator):
         self._sum_unit = projection.amplitudes.sum_unit if projection.amplitudes else 1.0
         alone = self.comm.size == 1  # values then lie elsewhere than sums
         self._pixel_sums = _Sums(self.n_threads, alone, self.n_threads)
-        self._gap_sums = _Sums(1 if projection.one_a_sample else self.n_threads, alone, self.n_threads)
+        self._gap_sums = _Sums(1 if projection.sample_unknowns else self.n_threads, alone, self.n_threads)
 
     def apply(self, vectors: Unknowns) -> Unknowns:
         """Return A times vectors side by side. Collective."""

@@ -152,7 +152,7 @@ class Projection:
         return self.gaps.n + (self.amplitudes.n if self.amplitudes else 0)
 
     @property
-    def one_a_sample(self) -> bool:
+    def sample_unknowns(self) -> bool:
         """Whether each unknown beside the map is of one sample, so that no two samples add to its row."""
         return self.gaps.length == 1 and not self.amplitudes
 

@@ -61,7 +61,7 @@ class _Sums:
 def _common_gaps(systems: Sequence[MapmakingSystem], width: int) -> list[Int64Array | None]:
     """Return the sums on gaps of each system that threads have in common, or None."""
     projections = [system.projection for system in systems]
-    return [aligned_zeros(one.n_nuisance, 2, width) if one.one_a_sample else None for one in projections]
+    return [aligned_zeros(one.n_nuisance, 2, width) if one.sample_unknowns else None for one in projections]
 
 
 def _added_up(parts: list[list[_Sums]]) -> list[_Sums]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 
 from petacomm.base.errors import ConfigError
@@ -68,11 +67,6 @@ def measured_times(summary: Summary) -> SampleTimes:
     cores = environment.ranks * environment.threads / totals.samples
     flagged = totals.samples_flagged / totals.samples
     return SampleTimes(sum(alone.values()) * cores, iterating * cores / max(n, 1), once, n, flagged)
-
-
-def times_of_run(folder: str | os.PathLike[str]) -> SampleTimes:
-    """Return what the run took for each sample whose products are in a folder; errors as `measured_times`."""
-    return measured_times(Summary.read(folder))
 
 
 @dataclass(frozen=True)

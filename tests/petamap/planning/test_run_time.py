@@ -10,7 +10,7 @@ from petacomm.topology import load_machine
 from petamap.data.run_summary import RankStatistics
 from petamap.mapmaking.run import run
 from petamap.planning.plan import plan
-from petamap.planning.run_time import ASSUMED, measured_times, predict_run_time, times_of_run
+from petamap.planning.run_time import ASSUMED, measured_times, predict_run_time
 
 MACHINE = load_machine("one-node")
 FEW = '[solver]\nmax_iterations = 4\n[[source]]\nkind = "noise"\nnet = "60 uK s^0.5"\nfknee = "50 mHz"\n'
@@ -80,7 +80,6 @@ def test_samples_that_were_flagged_need_memory(summary):
         plan(long, 1, MACHINE, flagged=1.1)
 
 
-def test_a_run_that_was_resumed_says_too_little(summary, tmp_path):
-    replace(summary, resumed=1).write(tmp_path)
+def test_a_run_that_was_resumed_says_too_little(summary):
     with pytest.raises(ConfigError, match="was resumed"):
-        times_of_run(tmp_path)
+        measured_times(replace(summary, resumed=1))
