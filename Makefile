@@ -22,7 +22,7 @@ demo: $(STAMP)
 	@for name in $(EXAMPLES); do $(BIN)/petamap run --example $$name --out demo/$$name --force || exit; done
 	@echo; for name in $(EXAMPLES); do echo "open $(CURDIR)/demo/$$name/report.html"; done
 
-COMPILED = $$(git ls-files 'cpp/*.h' 'cpp/*.cpp' 'bindings/*.h' 'bindings/*.cpp' 'src/*.c' 'src/*.h')
+COMPILED = $$(git ls-files 'cpp/*.h' 'cpp/*.cpp' 'bindings/*.h' 'bindings/*.cpp' 'src/*.c' 'src/*.cu' 'src/*.h')
 
 # Benchmarks are not run by the tests: that what they call is still there is seen by its types.
 lint: $(STAMP)

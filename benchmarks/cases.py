@@ -20,13 +20,14 @@ from petacomm.base.progress import SilentProgress
 from petacomm.base.timers import Timers
 from petacomm.base.typing import FloatArray
 from petacomm.mpi import world
+from petamap.cuda.device import Device
 from petamap.data.config import RunConfig, open_sources, parse_config
 from petamap.data.observation import Observation
 from petamap.mapmaking.cg import ConjugateGradients
 from petamap.mapmaking.noise_kernels import declared_model
-from petamap.mapmaking.normal_operator import NormalOperator
 from petamap.mapmaking.right_hand_side import right_hand_side
-from petamap.mapmaking.system import MapmakingSystem, SystemOptions, set_up
+from petamap.mapmaking.system import MapmakingSystem, set_up
+from petamap.mapmaking.system_options import SystemOptions
 from petamap.mapmaking.vectors import aligned_zeros, stack
 from petamap.pointing.compressed import CompressedPointing
 from petamap.sky.healpix import Healpix
@@ -120,9 +121,7 @@ class Solver:
 
     def __post_init__(self) -> None:
         system = self.system
-        self.operator = NormalOperator(
-            system.projection, system.noise, system.shared, system.statistics.hits_max
-        )
+        self.operator = system.operator()
         self.gradients = ConjugateGradients(self.operator, system.preconditioner)
         self.ones = system.shared.zeros(system.projection.stokes.n)
         self.ones.pixels[:] = 1
@@ -148,10 +147,14 @@ class Solver:
             self.iteration.note(cpu, wall)
 
 
-def solver(scan: Observation, pointing: str, n_threads: int, n_side: int = N_SIDE) -> Solver:
+def solver(
+    scan: Observation, pointing: str, n_threads: int, n_side: int = N_SIDE, device: Device | None = None
+) -> Solver:
     """Set the equation up; `pointing` is "keep" or "recompute"."""
     timers = Timers()
-    choices = SystemOptions(stokes=Stokes.IQU, n_lag=N_LAG, pointing=pointing, n_threads=n_threads)
+    choices = SystemOptions(
+        stokes=Stokes.IQU, n_lag=N_LAG, pointing=pointing, device=device, n_threads=n_threads
+    )
     system = set_up(
         [scan], Healpix(n_side, nest=True), choices, declared_model, world(), timers, SilentProgress()
     )

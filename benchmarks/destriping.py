@@ -34,7 +34,8 @@ from petamap.data.observation import Observation
 from petamap.data.template import NoisePrior
 from petamap.mapmaking.noise_kernels import declared_model
 from petamap.mapmaking.right_hand_side import right_hand_side
-from petamap.mapmaking.system import SystemOptions, set_up
+from petamap.mapmaking.system import set_up
+from petamap.mapmaking.system_options import SystemOptions
 from petamap.pointing.compressed import CompressedPointing
 from petamap.sky.healpix import Healpix
 from petamap.templates.kinds import Baselines

@@ -40,7 +40,8 @@ from petamap.data.source import SourceContext
 from petamap.mapmaking.noise_kernels import declared_model
 from petamap.mapmaking.right_hand_side import right_hand_side
 from petamap.mapmaking.run import run
-from petamap.mapmaking.system import SystemOptions, set_up
+from petamap.mapmaking.system import set_up
+from petamap.mapmaking.system_options import SystemOptions
 from petamap.noise.model import InverseLags, OneOverF
 from petamap.noise.toeplitz import inverse_lags
 from petamap.pointing.boresight import Boresight

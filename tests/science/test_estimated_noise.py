@@ -11,7 +11,7 @@ from petacomm.base.timers import Timers
 from petacomm.mpi import SerialCommunicator
 from petamap.data.observation import Observation
 from petamap.mapmaking.noise_estimate import NoiseEstimator
-from petamap.mapmaking.system import SystemOptions
+from petamap.mapmaking.system_options import SystemOptions
 from petamap.noise.model import OneOverF
 from petamap.noise.psd import noise_psd
 from petamap.noise.spectrum_estimate import segments_of

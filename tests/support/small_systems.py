@@ -14,7 +14,8 @@ from petamap.data.observation import Observation
 from petamap.mapmaking.filter_and_bin import white_options
 from petamap.mapmaking.noise_kernels import declared_model
 from petamap.mapmaking.right_hand_side import right_hand_side, right_hand_sides
-from petamap.mapmaking.system import SystemOptions, set_up
+from petamap.mapmaking.system import set_up
+from petamap.mapmaking.system_options import SystemOptions
 from petamap.mapmaking.vectors import Unknowns, stack
 from petamap.noise.model import InverseLags
 from petamap.noise.toeplitz import inverse_lags

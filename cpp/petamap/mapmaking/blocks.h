@@ -5,19 +5,10 @@
 #include <cstdint>
 #include <span>
 
+#include "petamap/mapmaking/halves.h"
 #include "petamap/noise/convolver.h"
 
 namespace petamap::mapmaking {
-
-// The output range of one overlap-save convolution: n_out samples, of which the inputs begin n_left earlier.
-struct Block {
-    std::int64_t first;   // the first input sample, among the samples that the rank holds
-    std::int64_t n_in;    // inputs, halos included
-    std::int64_t n_left;  // inputs before the first output
-    std::int64_t n_out;   // outputs
-    std::int64_t kernel;  // which inverse noise kernel
-    std::int64_t stream;  // which detector in which stationary interval, of those that the rank holds
-};
 
 // Pixels and responses of samples: a local pixel number, or ~slot where the sample is an unknown of its own
 // (a gap); the response is gain * (intensity, efficiency cos(angle), efficiency sin(angle)).

@@ -67,23 +67,6 @@ class Workspace {
     std::int64_t kernel_ = -1;
 };
 
-// A block's inputs lie in two halves of one transform, which begins n_lag before the first output of each.
-struct Halves {
-    std::int64_t n_first, n_second;  // outputs
-    std::int64_t a_begin, a_count;   // inputs [0, a_count) lie at a_begin
-    std::int64_t b_begin, b_skip;    // inputs [b_skip, n_in) lie at b_begin
-
-    Halves(const Block& block, const InverseNoise& noise) {
-        n_first = std::min(block.n_out, noise.half());
-        n_second = block.n_out - n_first;
-        a_begin = noise.n_lag - block.n_left;
-        a_count = std::min(block.n_in, block.n_left + n_first + noise.n_lag);
-        const std::int64_t b_input = block.n_left + n_first - noise.n_lag;  // the input at the head of b
-        b_skip = n_second > 0 ? std::max<std::int64_t>(0, b_input) : block.n_in;
-        b_begin = n_second > 0 ? b_skip - b_input : 0;
-    }
-};
-
 inline void clear_outside(double* values, std::int64_t begin, std::int64_t end, std::int64_t n) {
     std::fill(values, values + begin, 0.0);
     std::fill(values + end, values + n, 0.0);
@@ -94,7 +77,7 @@ inline void clear_outside(double* values, std::int64_t begin, std::int64_t end, 
 template <class Fill, class Used>
 Halves convolve_block(const Block& block, const InverseNoise& noise, Workspace& work, int width,
                       const Fill& fill, const Used& used) {
-    const Halves halves(block, noise);
+    const Halves halves(block, noise.n_lag, noise.half());
     const std::int64_t n = static_cast<std::int64_t>(noise.convolver->size());
     const std::int64_t b_count = block.n_in - halves.b_skip;
     const std::int64_t shared = std::min(b_count, halves.a_count - halves.b_skip);

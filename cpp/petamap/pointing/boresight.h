@@ -1,6 +1,8 @@
 // The boresight of the telescope at its knots, and which samples each interval between knots serves.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 namespace petamap::pointing {
@@ -19,6 +21,33 @@ struct Knots {
     // The end of the run of samples that share the interval of `sample`, at most `stop`.
     std::int64_t interval_end(std::int64_t interval, std::int64_t sample, std::int64_t stop) const;
 };
+
+inline double Knots::position(std::int64_t sample) const {
+    return (static_cast<double>(sample) - offset) / spacing;
+}
+
+inline std::int64_t Knots::interval_of(std::int64_t sample) const {
+    const auto i = static_cast<std::int64_t>(std::floor(position(sample)));
+    return std::clamp<std::int64_t>(i, 0, n - 2);
+}
+
+inline std::int64_t Knots::interval_begin(std::int64_t interval) const {
+    if (interval == 0) return 0;
+    const double knot = offset + static_cast<double>(interval) * spacing;
+    std::int64_t begin = std::max<std::int64_t>(0, static_cast<std::int64_t>(std::ceil(knot)));
+    while (begin > 0 && interval_of(begin - 1) >= interval) --begin;
+    while (interval_of(begin) < interval) ++begin;
+    return begin;
+}
+
+inline std::int64_t Knots::interval_end(std::int64_t interval, std::int64_t sample, std::int64_t stop) const {
+    if (interval == n - 2) return stop;
+    const double knot = offset + static_cast<double>(interval + 1) * spacing;
+    std::int64_t end = std::clamp(static_cast<std::int64_t>(std::ceil(knot)), sample + 1, stop);
+    while (end > sample + 1 && interval_of(end - 1) > interval) --end;
+    while (end < stop && interval_of(end) == interval) ++end;
+    return end;
+}
 
 // Boresight quaternions (x, y, z, w) of consecutive ranges of samples, each with uniform knots of its own.
 // They are unit, neighbouring knots less than a right angle apart and of like sign.

@@ -1,11 +1,12 @@
 #include "petamap/pointing/compressed.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "petamap/pointing/arcs.h"
+#include "petamap/pointing/response_angle.h"
 #include "petamap/pointing/segment.h"
-#include "petamap/pointing/wrapped.h"
 
 namespace petamap::pointing {
 namespace {
@@ -79,31 +80,6 @@ void fill_sights(std::int64_t n, Chunk& c) {
     }
 }
 
-// atan2(sine, cosine) / pi, which is twice the angle in turns, to 2e-11: the polynomial interpolates
-// atan(t) / (pi t) at the Chebyshev nodes of t^2 in [0, 1].
-[[gnu::always_inline]] inline double twice_the_angle(double sine, double cosine) {
-    const double a = std::fabs(cosine), b = std::fabs(sine);
-    const double larger = a > b ? a : b, smaller = a > b ? b : a;
-    const double t = smaller / (larger > 0.0 ? larger : 1.0);
-    const double x = t * t;
-    double p = -0.00021116529152073513;
-    p = p * x + 0.0015063962880542835;
-    p = p * x - 0.005038311121337857;
-    p = p * x + 0.010767219284366036;
-    p = p * x - 0.01717494437405795;
-    p = p * x + 0.02300832434424492;
-    p = p * x - 0.028565676477975994;
-    p = p * x + 0.03530668734911824;
-    p = p * x - 0.04546678971585549;
-    p = p * x + 0.06366166243512578;
-    p = p * x - 0.10610328889329496;
-    p = p * x + 0.3183098861612873;
-    double turns = p * t;
-    turns = b > a ? 0.5 - turns : turns;
-    turns = cosine < 0.0 ? 1.0 - turns : turns;
-    return sine < 0.0 ? -turns : turns;
-}
-
 void fill_angles(const Chunk& c, std::int64_t n, std::uint32_t* angles) {
 #pragma omp simd
     for (std::int64_t k = 0; k < n; ++k) angles[k] = wrapped(twice_the_angle(c.sine[k], c.cosine[k]));
@@ -133,6 +109,52 @@ void add_sampled_plate(const CompressedPointing& p, std::int64_t start, std::int
 void add_plate(const CompressedPointing& p, std::int64_t start, std::int64_t n, std::uint32_t* angles) {
     if (p.plate == WavePlate::uniform) add_uniform_plate(p, start, n, angles);
     if (p.plate == WavePlate::sampled) add_sampled_plate(p, start, n, angles);
+}
+
+template <Arc::Zone zone, bool nested>
+void write_pixels(const sky::Healpix& grid, const double* heights, const double* longitudes,
+                  std::int32_t* pixels) {
+    const sky::Healpix healpix = grid;  // not reloaded after every store
+#pragma omp simd
+    for (std::int32_t k = 0; k < Arc::kSamples; ++k)
+        pixels[k] = Arc::pixel_of<zone, nested>(healpix, heights[k], longitudes[k]);
+}
+
+template <bool nested>
+void write_pixels(const Arc& arc, const sky::Healpix& healpix, const double* heights,
+                  const double* longitudes, std::int32_t* pixels) {
+    using enum Arc::Zone;
+    switch (arc.zone) {
+        case kBelt:
+            return write_pixels<kBelt, nested>(healpix, heights, longitudes, pixels);
+        case kCap:
+            return write_pixels<kCap, nested>(healpix, heights, longitudes, pixels);
+        case kBoth:
+            return write_pixels<kBoth, nested>(healpix, heights, longitudes, pixels);
+    }
+}
+
+constexpr std::array kSamplePlaces = [] {
+    std::array<double, Arc::kSamples> places{};
+    for (int k = 0; k < Arc::kSamples; ++k) places[k] = Arc::place_of(k);
+    return places;
+}();
+
+// Pixels of HEALPix and, unless `angles` is null, response angles in turns / 2^32 of the samples of an arc.
+void expand_arc(const Arc arc, const sky::Grid& grid, std::int32_t (&pixels)[Arc::kSamples],
+                std::uint32_t* angles) {
+    alignas(64) double values[Arc::kQuantities][Arc::kSamples];
+#pragma omp simd
+    for (std::int32_t k = 0; k < Arc::kSamples; ++k) {
+        const double t = kSamplePlaces[k];
+        for (int i = 0; i < Arc::kQuantities; ++i) values[i][k] = Arc::value_at(arc.factors[i], t);
+    }
+    const bool nested = grid.kind == sky::GridKind::healpix_nest;
+    const auto write = nested ? write_pixels<true> : write_pixels<false>;
+    write(arc, grid.healpix, values[Arc::kHeight], values[Arc::kLongitude], pixels);
+    if (!angles) return;
+#pragma omp simd
+    for (int k = 0; k < Arc::kSamples; ++k) angles[k] = wrapped(values[Arc::kAngle][k]);
 }
 
 template <typename Use>
@@ -166,11 +188,11 @@ class Expansion {
             const std::int64_t end = knots.interval_end(i, sample, stop);
             const Segment segment = piece.segment(i, sight_);
             while (sample < end) {
-                const std::int64_t begin = sample - (sample - first) % Arcs::kSamples;
-                const std::int64_t n = std::min(begin + Arcs::kSamples, end) - sample;
+                const std::int64_t begin = sample - (sample - first) % Arc::kSamples;
+                const std::int64_t n = std::min(begin + Arc::kSamples, end) - sample;
                 arcs_.set(n_parts_, segment, knots, i, begin);
                 parts_[n_parts_++] = {segment, i, sample, sample - begin, n};
-                if (n_parts_ == Arcs::kBatch) finish(piece);
+                if (n_parts_ == kBatch) finish(piece);
                 sample += n;
             }
         }
@@ -178,6 +200,7 @@ class Expansion {
     }
 
   private:
+    static constexpr int kBatch = 8;  // numbers in the longest vector
     struct Part {
         Segment segment;
         std::int64_t interval, sample, skip, n;
@@ -187,18 +210,19 @@ class Expansion {
         if (n_parts_ > 0) arcs_.fit(n_parts_);
         for (int k = 0; k < n_parts_; ++k) {
             const Part& part = parts_[k];
-            if (arcs_.smooth(k))
-                copy(k, part, piece.first + part.sample - start_);
+            const Arc arc = arcs_.arc(k);
+            if (arc.smooth)
+                copy(arc, part, piece.first + part.sample - start_);
             else
                 write_part(piece, part);
         }
         n_parts_ = 0;
     }
 
-    void copy(int k, const Part& part, std::int64_t to) {
-        alignas(64) std::int32_t pixels[Arcs::kSamples];
-        alignas(64) std::uint32_t angles[Arcs::kSamples];
-        arcs_.expand(k, grid_, pixels, angles_ ? angles : nullptr);
+    void copy(const Arc& arc, const Part& part, std::int64_t to) {
+        alignas(64) std::int32_t pixels[Arc::kSamples];
+        alignas(64) std::uint32_t angles[Arc::kSamples];
+        expand_arc(arc, grid_, pixels, angles_ ? angles : nullptr);
         std::copy_n(pixels + part.skip, part.n, pixels_ + to);
         if (angles_) std::copy_n(angles + part.skip, part.n, angles_ + to);
     }
@@ -219,8 +243,8 @@ class Expansion {
     std::int64_t start_;
     std::int32_t* pixels_;
     std::uint32_t* angles_;
-    Arcs arcs_;
-    Part parts_[Arcs::kBatch];
+    ArcFits<kBatch> arcs_;
+    Part parts_[kBatch];
     int n_parts_ = 0;
     Chunk chunk_;
 };
@@ -237,7 +261,7 @@ void expand_sight(const CompressedPointing& p, std::int64_t sight, const sky::Gr
     for (std::int64_t sample = start; sample < stop;) {
         const Piece piece = piece_of(p.boresight, sample);
         const std::int64_t end = std::min(stop, piece.stop);
-        if (is_healpix(grid) && Arcs::suit(piece.knots))
+        if (is_healpix(grid) && Arc::suit(piece.knots))
             expansion.by_arcs(piece, sample - piece.first, end - piece.first);
         else
             expansion.by_samples(p, sample, end);

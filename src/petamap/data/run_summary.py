@@ -60,6 +60,7 @@ class Environment:
         help="Instruction set of the kernels of rank 0: v2, v3, v4 or baseline; empty in summaries of "
         "earlier versions.",
     )
+    device: str = option("", help="Device of rank 0 that applied the operator; empty where the processor did")
     ranks: int = option(help="Number of MPI processes.", minimum=1)
     threads: int = option(help="Threads of each process.", minimum=1)
     hosts: int = option(help="Number of hosts.", minimum=1)

@@ -37,7 +37,8 @@ from petamap.mapmaking.noise_kernels import InverseNoise, ModelOf
 from petamap.mapmaking.pixel_statistics import Statistics
 from petamap.mapmaking.projection import Projection
 from petamap.mapmaking.right_hand_side import RightHandSide
-from petamap.mapmaking.system import MapmakingSystem, SystemOptions, set_up
+from petamap.mapmaking.system import MapmakingSystem, set_up
+from petamap.mapmaking.system_options import SystemOptions
 from petamap.mapmaking.template_model import AmplitudePreconditioner
 from petamap.mapmaking.vectors import SharedUnknowns, Unknowns
 from petamap.sky.pixelization import Pixelization

@@ -25,7 +25,8 @@ from petacomm.mpi import agree
 from petamap.mapmaking.cg import ConjugateGradients
 from petamap.mapmaking.linear_operators import Operator
 from petamap.mapmaking.right_hand_side import right_hand_side
-from petamap.mapmaking.system import MapmakingSystem, SystemOptions
+from petamap.mapmaking.system import MapmakingSystem
+from petamap.mapmaking.system_options import SystemOptions
 from petamap.mapmaking.vectors import MAX_WIDTH, Unknowns, stack
 
 # Of the amplitudes: relative residual, and iterations; one or two are enough where templates do not overlap.

@@ -18,7 +18,8 @@ from petamap.mapmaking.interval_noise import measure_interval
 from petamap.mapmaking.noise_kernels import ModelOf
 from petamap.mapmaking.residual_streams import ReferenceNoise, ResidualStreams, datasets_of, residual_psd
 from petamap.mapmaking.right_hand_side import Dataset, right_hand_sides
-from petamap.mapmaking.system import MapmakingSystem, SystemOptions, set_up
+from petamap.mapmaking.system import MapmakingSystem, set_up
+from petamap.mapmaking.system_options import SystemOptions
 from petamap.mapmaking.vectors import Unknowns
 from petamap.noise.mode_estimate import EstimatedModes, check_n_modes
 from petamap.noise.model import EstimatedPsd, InverseLags, TabulatedPsd

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,6 +14,9 @@ from petamap.mapmaking.linear_operators import Operator
 from petamap.mapmaking.noise_kernels import InverseNoise
 from petamap.mapmaking.projection import Projection
 from petamap.mapmaking.vectors import SharedUnknowns, Unknowns, aligned_zeros, sums_of_parts
+
+if TYPE_CHECKING:
+    from petamap.cuda.normal_pass import NormalPass
 
 # 64-bit sums keep a sign and a bit to spare; a term is rounded by way of a double's 52 bits.
 _SUM_BITS, _TERM_BITS = 62, 51
@@ -33,10 +37,17 @@ class NormalOperator(Operator):
     shared : SharedUnknowns
     hits_max : int
         Most hits of a pixel in the run.
+    on_device : NormalPass, optional
+        Does this rank's part of the sums, instead of the processor.
     """
 
     def __init__(
-        self, projection: Projection, noise: InverseNoise, shared: SharedUnknowns, hits_max: int
+        self,
+        projection: Projection,
+        noise: InverseNoise,
+        shared: SharedUnknowns,
+        hits_max: int,
+        on_device: NormalPass | None = None,
     ) -> None:
         self.projection = projection
         self.noise = noise
@@ -51,8 +62,10 @@ class NormalOperator(Operator):
         self._firsts = None, own, None, ghosts
         self._sum_unit = projection.amplitudes.sum_unit if projection.amplitudes else 1.0
         alone = self.comm.size == 1  # values then lie elsewhere than sums
-        self._pixel_sums = _Sums(self.n_threads, alone, self.n_threads)
-        self._gap_sums = _Sums(1 if projection.sample_unknowns else self.n_threads, alone, self.n_threads)
+        self._on_device = on_device
+        copies = 1 if on_device else self.n_threads
+        self._pixel_sums = _Sums(copies, alone, self.n_threads)
+        self._gap_sums = _Sums(1 if projection.sample_unknowns else copies, alone, self.n_threads)
 
     def apply(self, vectors: Unknowns) -> Unknowns:
         """Return A times vectors side by side. Collective."""
@@ -104,7 +117,11 @@ class NormalOperator(Operator):
         held = self.shared.scatter_fwd(vectors)
         pixels, gaps, *_ = self.shared.held_buffers(out).as_integers()
         sums, gap_sums = self._pixel_sums.start(pixels), self._gap_sums.start(gaps)[:, :, 0]
-        self.projection.apply(self.noise, held.pixels, held.gaps[:, 0], (largest > 0) / units, sums, gap_sums)
+        scales = (largest > 0) / units
+        if self._on_device:
+            self._on_device.apply(held.pixels, held.gaps[:, 0], scales, sums[0], gap_sums[0])
+        else:
+            self.projection.apply(self.noise, held.pixels, held.gaps[:, 0], scales, sums, gap_sums)
         if amplitudes := self.projection.amplitudes:
             amplitudes.add_priors(held.gaps[:, 0], (largest > 0) / units, gap_sums[0])
         # The values of the ghosts have been read; their memory takes the sums.
@@ -113,7 +130,7 @@ class NormalOperator(Operator):
         if not alone:
             self._pixel_sums.finish(sums, pixels)
         self.shared.scatter_rev(pixels, gaps, out)
-        return units, sums if alone and self.n_threads > 1 else None
+        return units, sums if alone and len(sums) > 1 else None
 
     def _unit(self, largest: float) -> float:
         bound = self._norm * largest

@@ -108,7 +108,7 @@ class Projection:
         self.has_gains = any(self._pointing(s).has_gains for s in local.segments)
         self.units = np.ones(len(local.segments))
         self.amplitudes: Amplitudes | None = None
-        self._kept: SamplePointing | None = None
+        self.kept: SamplePointing | None = None
         self._table: _mapmaking.KeptTable | _mapmaking.ExpandedTable | None = None
         self._responses: SamplePointing | None = None
         self._largest_gains = np.zeros(len(local.segments))
@@ -230,10 +230,10 @@ class Projection:
         gains: list[tuple[int, float]] = []
         self._table = None
         if self.bytes_to_keep <= room:
-            self._kept = self._empty(self.local.n_held)
+            self.kept = self._empty(self.local.n_held)
 
         def mark(piece: Piece) -> None:
-            samples = self.find_pixels_of(piece, self._kept)
+            samples = self.find_pixels_of(piece, self.kept)
             if samples.gains is not None:
                 good = np.abs(samples.gains[samples.pixels >= 0])
                 gains.append((piece.number, float(good.max(initial=0.0))))
@@ -241,8 +241,8 @@ class Projection:
         map_threads(mark, self.pieces(), self.n_threads)
         forget_pieces()
         self.index.number()
-        if self._kept is not None:
-            kept = self._kept
+        if self.kept is not None:
+            kept = self.kept
             map_threads(
                 lambda piece: self._localize(piece, piece.of(kept).pixels), self.pieces(), self.n_threads
             )
@@ -264,9 +264,9 @@ class Projection:
         largest = KeyOwners(comm, held, len(self.layout.streams)).largest(largest)
         exponents = np.where(largest > 0, np.ceil(np.log2(np.maximum(largest, 1e-300))), 0)
         self.units = np.exp2(exponents)[rows]
-        if self._kept is not None:
+        if self.kept is not None:
             for piece in self.pieces():
-                self._divide_gains(piece, piece.of(self._kept))
+                self._divide_gains(piece, piece.of(self.kept))
 
     @property
     def bytes_to_keep(self) -> int:
@@ -278,11 +278,11 @@ class Projection:
     @property
     def kept_bytes(self) -> int:
         """Bytes of the pointing that is kept already."""
-        return 0 if self._kept is None else self.bytes_to_keep
+        return 0 if self.kept is None else self.bytes_to_keep
 
     def share(self, other: Projection) -> None:
         """Take units, and angles and gains where they are kept, of a projection of the same samples."""
-        self.units, self._responses = other.units, other._kept
+        self.units, self._responses = other.units, other.kept
 
     @property
     def can_expand(self) -> bool:
@@ -291,7 +291,7 @@ class Projection:
 
     def keep(self) -> None:
         """Store pixels and responses of all samples in memory, so that no iteration expands pointing."""
-        if self._kept is not None:
+        if self.kept is not None:
             return
         self._table = None
         kept = self._responses
@@ -302,7 +302,7 @@ class Projection:
         map_threads(
             lambda piece: self._sample_pointing(piece).copy_to(piece.of(kept)), self.pieces(), self.n_threads
         )
-        self._kept = kept
+        self.kept = kept
 
     def release_pointing(self) -> None:
         """Forget pointing that comes from files, if nothing uses it for now; it is read again if needed."""
@@ -313,7 +313,7 @@ class Projection:
 
     def expand_anew(self) -> None:
         """Keep no pointing: it is expanded in every pass."""
-        self._kept = self._table = None
+        self.kept = self._table = None
 
     def _flags(self, piece: Piece) -> UInt8Array | None:
         stream = self.layout.streams[piece.segment.stream]
@@ -343,7 +343,7 @@ class Projection:
     def number_gaps(self) -> Int64Array:
         """Assign numbers to the gaps; return the keys of their unknowns (positions among all samples)."""
         keys = self.gaps.number()
-        kept, self._table = self._kept, None
+        kept, self._table = self.kept, None
         if kept is not None and self.gaps:
             map_threads(
                 lambda piece: self.gaps.write_slots(piece.of(kept).pixels, piece.segment, piece.start),
@@ -362,9 +362,9 @@ class Projection:
 
     def _sample_pointing(self, piece: Piece) -> SamplePointing:
         """Return local pixels and responses of a piece; gaps are any negative number."""
-        if self._kept is not None:
+        if self.kept is not None:
             intensity, efficiency = self.responses[piece.number].tolist()
-            return replace(piece.of(self._kept), intensity=intensity, efficiency=efficiency)
+            return replace(piece.of(self.kept), intensity=intensity, efficiency=efficiency)
         samples = self._expand(piece)
         self._localize(piece, samples.pixels)
         return samples
@@ -384,7 +384,7 @@ class Projection:
         start = segment.start + begin - segment.offset
         piece = Piece(number, segment, start, start + n, begin)
         samples = self._sample_pointing(piece)
-        if self._kept is None and self.gaps.numbered:
+        if self.kept is None and self.gaps.numbered:
             self.gaps.write_slots(samples.pixels, segment, start)
         return samples
 
@@ -454,7 +454,7 @@ class Projection:
     def _samples(self) -> _mapmaking.KeptTable | _mapmaking.ExpandedTable:
         """The samples of all blocks as the kernels take them: made in the first pass, as that checks them."""
         if self._table is None:
-            blocks, kept = self.local.blocks, self._kept
+            blocks, kept = self.local.blocks, self.kept
             if kept is not None:
                 self._table = _mapmaking.KeptTable(
                     blocks, kept.pixels, kept.angles, kept.gains, self.responses,
@@ -462,8 +462,8 @@ class Projection:
                 )  # fmt: skip
             else:
                 self._table = _mapmaking.ExpandedTable(
-                    blocks, self._pointings, self.pixelization.grid, self.index, self._stream_table,
-                    self.responses, self.gaps.bits if self.gaps else None, self._first_slots,
+                    blocks, self.pointing_arguments, self.pixelization.grid, self.index, self.stream_table,
+                    self.responses, self.gaps.bits if self.gaps else None, self.first_slots,
                     self.gaps.length, self._part_table,
                 )  # fmt: skip
         return self._table
@@ -474,12 +474,12 @@ class Projection:
         return sorted({self.layout.streams[segment.stream].observation for segment in self.local.segments})
 
     @cached_property
-    def _pointings(self) -> list[tuple[object, ...]]:
+    def pointing_arguments(self) -> list[tuple[object, ...]]:
         pointings = [self.observations[number].pointing for number in self._used]
         return [p.kernel_arguments() for p in pointings if isinstance(p, CompressedPointing)]
 
     @cached_property
-    def _stream_table(self) -> Int64Array:
+    def stream_table(self) -> Int64Array:
         rows = []
         for segment in self.local.segments:
             stream = self.layout.streams[segment.stream]
@@ -489,5 +489,5 @@ class Projection:
         return np.array(rows, np.int64).reshape(-1, 6)
 
     @cached_property
-    def _first_slots(self) -> Int64Array:
+    def first_slots(self) -> Int64Array:
         return np.array([self.gaps.first_slot(first) for first in self.local.blocks[:, 0].tolist()], np.int64)

@@ -39,6 +39,7 @@ from petamap.data.run_summary import RankStatistics
 from petamap.glitches.search import GlitchSearch, glitch_warnings
 from petamap.mapmaking.bands import StreamBands, stream_bands
 from petamap.mapmaking.components import ComponentSystem, reading_system, set_up_components
+from petamap.mapmaking.device_pass import open_device
 from petamap.mapmaking.distribution import STREAMS, TIME_MAJOR, Distribution, find_distribution
 from petamap.mapmaking.filter_and_bin import white_options
 from petamap.mapmaking.frequency_bands import (
@@ -60,7 +61,8 @@ from petamap.mapmaking.own_temperature import (
 )
 from petamap.mapmaking.stream_lags import StreamLags
 from petamap.mapmaking.stream_table import StreamTable
-from petamap.mapmaking.system import MapmakingSystem, SystemOptions, set_up
+from petamap.mapmaking.system import MapmakingSystem, set_up
+from petamap.mapmaking.system_options import SystemOptions
 from petamap.mapmaking.target import prepare_observations, target_pixelization
 from petamap.mapmaking.unused_samples import count_unused
 from petamap.noise.band import LOSS, format_share
@@ -151,6 +153,7 @@ class RunSetup:
         self.timers = Timers(weak_method(self._sent))
         self.warnings: list[str] = []
         self.n_threads = config.resources.threads or max(1, available_threads() // self.world.node_size())
+        self.device = open_device(config.resources.backend, comm)
 
     def _sent(self) -> tuple[int, int]:
         """Return the bytes and messages that this rank has sent."""
@@ -170,9 +173,8 @@ class RunSetup:
         """Get the observations of the configuration from a function, and choose the pixelization."""
         with self.timers.phase("sources"):
             observations = opened(self.config)
-            drawn_otherwise = (
-                [] if self.config.noise.kernel == "estimate" else noise_model_warnings(observations)
-            )
+            estimated = self.config.noise.kernel == "estimate"
+            drawn_otherwise = [] if estimated else noise_model_warnings(observations)
             observations = prepare_observations(self.config, observations)
             for text in (*check_observations(observations), *drawn_otherwise):
                 self.warn(text)
@@ -354,6 +356,7 @@ class RunSetup:
             setup=config.comm.setup,
             buffer=int(config.comm.buffer),
             pointing=config.resources.pointing,
+            device=self.device,
             memory=None if memory is None else int(memory),
             uniform_binning=config.products.binned_weights == "uniform",
             n_threads=self.n_threads,
@@ -468,6 +471,7 @@ class RunSetup:
             mpi=self.world.mpi_library,
             cpu=cpu_model(),
             kernels=kernel_set(),
+            device=self.device.name if self.device else "",
             ranks=self.world.size,
             threads=self.n_threads,
             hosts=len(set(self.world.allgather(platform.node()))),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TypeAlias
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -16,18 +16,18 @@ from petacomm.base.progress import Progress
 from petacomm.base.timers import Timers
 from petacomm.base.typing import AnyArray, BoolArray, Int64Array, UInt8Array
 from petacomm.mpi import Communicator, SerialCommunicator, agree
-from petacomm.reduction import AUTO, OwnedRows, ReductionPlan
+from petacomm.reduction import OwnedRows, ReductionPlan
 from petacomm.sharing import IndexMap
 from petacomm.sharing.index_map import rows_of_keys
 from petamap.data.observation import Observation
 from petamap.data.parts import Parts
 from petamap.mapmaking.amplitudes import Amplitudes, LocalPixels
 from petamap.mapmaking.cg import ConjugateGradients
-from petamap.mapmaking.distribution import STREAMS, Distribution
+from petamap.mapmaking.distribution import Distribution
 from petamap.mapmaking.joint_blocks import JointNoise
 from petamap.mapmaking.linear_operators import Operator, Preconditioner
 from petamap.mapmaking.memory import MemoryPlan, component_bytes, plan_memory, split_bytes
-from petamap.mapmaking.noise_kernels import InverseNoise, ModeLags, ModelOf, inverse_noise
+from petamap.mapmaking.noise_kernels import InverseNoise, ModelOf, inverse_noise
 from petamap.mapmaking.normal_operator import NormalOperator
 from petamap.mapmaking.pixel_statistics import Statistics, pixel_statistics
 from petamap.mapmaking.preconditioning import (
@@ -39,90 +39,15 @@ from petamap.mapmaking.preconditioning import (
 )
 from petamap.mapmaking.projection import Projection
 from petamap.mapmaking.single_pass import BinnedSums, can_read_once, localize_faults, read_once
-from petamap.mapmaking.stream_lags import StreamLags
 from petamap.mapmaking.stream_terms import StreamTerms
+from petamap.mapmaking.system_options import SystemOptions
 from petamap.mapmaking.time_layout import TimeLayout
 from petamap.mapmaking.vectors import MAX_WIDTH, SharedUnknowns, width_for
 from petamap.sky.pixelization import Pixelization
-from petamap.sky.stokes import Stokes
 
-
-@dataclass(frozen=True)
-class SystemOptions:
-    """Options of a run that the set-up of the system needs.
-
-    Attributes
-    ----------
-    n_lag : int
-        Band of the inverse noise; 0 for white noise.
-    stream_lags : StreamLags, optional
-        Bands of the streams, none longer than `n_lag`; without them, all are as long.
-    mode_lags : dict, optional
-        Bands of the common modes of each observation and interval; likewise.
-    free_ends : bool
-        Whether the noise continues beyond the ends of stationary intervals: then `n_lag` unknown samples are
-        added there and marginalised as gaps are. Else N^-1 takes it as zero there, as MADmap does.
-    flags, preconditioner, rcond_min, reduction, setup, pointing
-        As in the run configuration.
-    distribution : Distribution
-        Order in which blocks are dealt to ranks.
-    buffer : int
-        Bytes of a communication buffer.
-    memory : int, optional
-        Bytes that the process may use.
-    uniform_binning : bool
-        Whether all samples weigh the same in the binned map.
-    n_threads : int
-    n_rhs : int
-        Right-hand sides that will be read and solved for at once: memory is planned for them.
-    n_kept : int
-        Vectors that recycling will keep beside those of the solver (`Deflation.n_kept`).
-    splits : tuple of int
-        Number of parts of each split of the data: whether pointing is kept leaves room for their maps.
-    parts : Parts, optional
-        Parts of the data that have a map each, as bands have, instead of one map of all data.
-    n_components : int
-        Components that are mapped instead of the bands: memory is planned for them.
-    binned_only : bool
-        Whether only binned maps are asked for: N^-1 weighs samples and is not applied, so that there are no
-        unknowns of gaps, no templates and no preconditioner worth its set-up.
-    read_once : bool
-        Whether the data of a binned map are read while the system is set up, in one pass where possible.
-    """
-
-    stokes: Stokes = Stokes.IQU
-    n_lag: int = 4096
-    stream_lags: StreamLags | None = None
-    mode_lags: ModeLags | None = None
-    free_ends: bool = False
-    flags: str = "exact"
-    preconditioner: str = "auto"
-    rcond_min: float = 1e-3
-    distribution: Distribution = STREAMS
-    reduction: str = AUTO
-    setup: str = "rendezvous"
-    buffer: int = 64 << 20
-    pointing: str = "auto"
-    memory: int | None = None
-    uniform_binning: bool = False
-    n_threads: int = 1
-    n_rhs: int = 1
-    n_kept: int = 0
-    splits: tuple[int, ...] = ()
-    parts: Parts | None = None
-    n_components: int = 0
-    binned_only: bool = False
-    read_once: bool = False
-
-    @property
-    def gaps(self) -> str:
-        """Treatment of gaps: in a binned map they have no unknowns."""
-        return "cut" if self.binned_only else self.flags
-
-    @property
-    def margin(self) -> int:
-        """Unknown samples added at each end of a stationary interval."""
-        return self.n_lag if self.free_ends and self.gaps != "cut" else 0
+if TYPE_CHECKING:
+    from petamap.cuda.device import Device
+    from petamap.cuda.normal_pass import NormalPass
 
 
 @dataclass
@@ -143,6 +68,8 @@ class MapmakingSystem:
         Whether its right-hand side P^T N^-1 d is left at zero.
     binned_sums : BinnedSums, optional
         Sums of the data, if they are read already, until they are asked for.
+    device : Device, optional
+        Applies the operator instead of the processor.
     """
 
     comm: Communicator
@@ -157,10 +84,21 @@ class MapmakingSystem:
     map_names: tuple[str, ...] = ("",)
     binned_only: bool = False
     binned_sums: BinnedSums | None = None
+    device: Device | None = None
 
     def operator(self) -> Operator:
         """Return the operator A = P^T N^-1 P. Collective."""
-        return NormalOperator(self.projection, self.noise, self.shared, self.statistics.hits_max)
+        return NormalOperator(
+            self.projection, self.noise, self.shared, self.statistics.hits_max, self._on_device
+        )
+
+    @cached_property
+    def _on_device(self) -> NormalPass | None:
+        if self.device is None:
+            return None
+        from petamap.mapmaking.device_pass import device_pass
+
+        return device_pass(self.device, self.projection, self.noise, self.comm)
 
     def solver(self) -> ConjugateGradients:
         """Return the solver of A x = b. Collective."""
@@ -360,7 +298,7 @@ def _assemble(
     return_free_memory()
     return MapmakingSystem(
         comm, layout, projection, noise, shared, pixels.keys, statistics, preconditioner, memory,
-        options.parts.names if options.parts else ("",), options.binned_only, sums,
+        options.parts.names if options.parts else ("",), options.binned_only, sums, options.device,
     )  # fmt: skip
 
 
@@ -408,6 +346,8 @@ def _choose_memory_plan(
     n_pixels = len(distinct(pixels.keys % projection.sky.n_pix)) if options.n_components else 0
     more = component_bytes(pixels.n_owned, n_pixels, options.n_components, options.stokes.n)
 
+    pointing = _pointing_choice(projection, options, comm)
+
     def planned(keep: bool) -> MemoryPlan:
         n_unknowns = preconditioner.n_gaps + n_amplitudes
         plan = plan_memory(projection, pixels, keep, n_unknowns, options.n_rhs, options.n_kept)
@@ -420,14 +360,9 @@ def _choose_memory_plan(
             filters=filters,
         )
 
-    plan = planned(may_keep and options.pointing != "recompute")
-    everyone_can_expand = comm.max(float(not projection.can_expand)) == 0
-    if options.pointing == "recompute" and not everyone_can_expand:
-        raise ConfigError(
-            "recorded pixels cannot be recomputed", mend='set resources.pointing = "keep" or "auto"'
-        )
+    plan = planned(may_keep and pointing != "recompute")
     wanted = plan.total + sum(split_bytes(plan, n_parts) for n_parts in options.splits)
-    if options.pointing == "auto" and comm.max(wanted / limit) > 1 and everyone_can_expand:
+    if pointing == "auto" and comm.max(wanted / limit) > 1:
         plan = planned(False)
     fewer = "fewer maps at once, " if options.n_rhs > 1 else ""
     too_much = ResourceError(
@@ -436,6 +371,24 @@ def _choose_memory_plan(
     )
     agree(comm, too_much if plan.total > limit else None)
     return plan
+
+
+def _pointing_choice(projection: Projection, options: SystemOptions, comm: Communicator) -> str:
+    """Return whether to "keep" or "recompute" pointing, or "auto" if memory decides. Collective."""
+    can_expand = projection.can_expand
+    if options.device:
+        from petamap.mapmaking.device_pass import can_expand_on_device
+
+        can_expand = can_expand_on_device(projection)
+    if comm.max(float(not can_expand)) == 0:
+        # a device has less memory, and expands while it waits for that
+        return "recompute" if options.device and options.pointing == "auto" else options.pointing
+    if options.pointing == "recompute":
+        what = (
+            "what a device cannot expand" if options.device and projection.can_expand else "recorded pixels"
+        )
+        raise ConfigError(f"{what} cannot be recomputed", mend='set resources.pointing = "keep" or "auto"')
+    return "keep"
 
 
 def _shared_pixels(comm: Communicator, projection: Projection, options: SystemOptions) -> OwnedRows:

@@ -38,7 +38,7 @@ from petamap.mapmaking.mixing import MixingMatrix
 from petamap.mapmaking.noise_kernels import declared_model
 from petamap.mapmaking.right_hand_side import right_hand_sides_of
 from petamap.mapmaking.setup import RunSetup
-from petamap.mapmaking.system import SystemOptions
+from petamap.mapmaking.system_options import SystemOptions
 from petamap.noise.model import OneOverF
 from petamap.noise.psd import noise_psd
 from petamap.report.map_sheets import read_sheets

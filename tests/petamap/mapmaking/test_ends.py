@@ -16,7 +16,8 @@ from petamap.mapmaking.intervals import free_ends
 from petamap.mapmaking.noise_kernels import declared_model
 from petamap.mapmaking.normal_operator import NormalOperator
 from petamap.mapmaking.right_hand_side import right_hand_side
-from petamap.mapmaking.system import SystemOptions, set_up
+from petamap.mapmaking.system import set_up
+from petamap.mapmaking.system_options import SystemOptions
 from petamap.simulation.instrument import FlaggedRanges
 from petamap.sky.healpix import Healpix
 

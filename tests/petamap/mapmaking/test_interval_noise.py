@@ -18,7 +18,7 @@ from petamap.data.observation import Observation
 from petamap.mapmaking.bands import stream_bands
 from petamap.mapmaking.noise_estimate import NoiseEstimator
 from petamap.mapmaking.residual_streams import ReferenceNoise
-from petamap.mapmaking.system import SystemOptions
+from petamap.mapmaking.system_options import SystemOptions
 from petamap.noise.common_modes import CommonNoise, mode_amplitudes
 from petamap.noise.model import TabulatedPsd
 from petamap.noise.psd import noise_psd

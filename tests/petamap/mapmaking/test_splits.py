@@ -24,7 +24,8 @@ from petamap.data.parts import NO_PART, PartRuns, Parts
 from petamap.mapmaking.null_test import common_unknowns, null_test, residual_of
 from petamap.mapmaking.right_hand_side import right_hand_sides_of
 from petamap.mapmaking.split_parts import split_parts
-from petamap.mapmaking.system import SystemOptions, set_up_parts
+from petamap.mapmaking.system import set_up_parts
+from petamap.mapmaking.system_options import SystemOptions
 from petamap.noise.model import OneOverF
 from petamap.pointing.recorded import RecordedPixels
 from petamap.simulation.noise import SimulatedNoise

@@ -219,12 +219,11 @@ class ResourceOptions:
         choices=("auto", "keep", "recompute"),
         help="keep: 4 to 12 bytes a sample; recompute: an eighth of one, slower; auto: by memory",
     )
+    backend: str = option(
+        "cpu", choices=("cpu", "cuda"), help="what applies the operator: the processor, or a device by CuPy"
+    )
     memory: int | None = option(
-        None,
-        dimension="bytes",
-        minimum=2**20,
-        maximum=2**50,
-        help="limit a process; default: what there is",
+        None, dimension="bytes", minimum=2**20, maximum=2**50, help="limit a process; default: what there is"
     )
     checkpoint_interval: float = option(
         600.0,
