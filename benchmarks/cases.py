@@ -209,8 +209,8 @@ def convolutions(n: int, n_pairs: int) -> tuple[Callable[[], None], Callable[[],
     """Return what filters pairs of blocks of n points by the convolver, and what transforms them by ducc0."""
     from petamap.noise._noise import Convolver
 
-    # As in the map-maker (filter.h): half a page and a line apart.
-    convolver, padding = Convolver(n), 264
+    # As in the map-maker (filter.h): a quarter of a page and a line apart.
+    convolver, padding = Convolver(n), 136
     memory = aligned_zeros(3 * n + 2 * padding).view(float)
     blocks = [memory[begin : begin + n] for begin in (0, n + padding)]
     for block in blocks:

@@ -25,7 +25,8 @@ class Workspace {
     static constexpr std::int64_t kPiece = 1024;  // samples at once without correlations
 
     Streams<double> a() { return {memory_.data(), stride_}; }
-    // Half a page and a line further, or the two halves would compete for the same cache sets.
+    // A quarter of a page and a line further, or the two halves would compete for the same cache sets: parts
+    // of a transform may be pages apart, or half a page.
     Streams<double> b() { return a().from(n_ + kPadding); }
     const double* spectrum(std::int64_t kernel) {
         double* values = memory_.data() + static_cast<std::int64_t>(memory_.size()) - n_;
@@ -58,7 +59,7 @@ class Workspace {
     }
 
   private:
-    static constexpr std::int64_t kPadding = 264;
+    static constexpr std::int64_t kPadding = 136;
     const InverseNoise& noise_;
     std::int64_t n_, stride_;
     petacomm::AlignedVector<double> memory_;
