@@ -25,15 +25,18 @@ class BlockOrder {
     }
 
     // Blocks of the next run, of those that are left: fewer and fewer, so that threads end together.
-    static std::int64_t run_length(std::int64_t n_left, int n_threads) {
-        if (n_threads == 1) return std::min(n_left, kLongest);
-        return std::clamp<std::int64_t>(n_left / (2 * n_threads), 1, kLongest);
+    // in_cache: whether the map stays in cache, whatever the order.
+    static std::int64_t run_length(std::int64_t n_left, int n_threads, bool in_cache) {
+        const std::int64_t longest = in_cache ? kLongest : kLongestInTurn;
+        if (n_threads == 1) return std::min(n_left, longest);
+        return std::clamp<std::int64_t>(n_left / (2 * n_threads), 1, longest);
     }
 
   private:
+    static constexpr std::int64_t kLongest = 8;
     // Pixels that the blocks of a run see stay in cache until the run of the next detector that looks there.
     // Where maps are larger than caches, 8 blocks take 1.3 times as long as 2 (satellite, Zen 4, 32 MB).
-    static constexpr std::int64_t kLongest = 2;
+    static constexpr std::int64_t kLongestInTurn = 2;
     std::vector<std::int64_t> blocks_, ends_;
 };
 

@@ -24,6 +24,13 @@ void in_turns(int n_threads, const Work& work) {
     thrown.rethrow();
 }
 
+// Whether values and sums of all pixels stay in a core's share of the caches. Detectors that take turns cost
+// some 2 % of the time at this size, and save some 3 % at four times it (satellite, Zen 4, 32 MB).
+bool in_cache(const Maps& maps) {
+    constexpr std::int64_t kBytes = 4 << 20;
+    return maps.n_local * maps.n_stokes * maps.width * 2 * std::int64_t{sizeof(double)} <= kBytes;
+}
+
 template <int kStokes, int kWidth, class SampleSource>
 void apply_blocks(std::span<const Block> blocks, const SampleSource& source, const InverseNoise& noise,
                   const Maps& maps) {
@@ -31,7 +38,7 @@ void apply_blocks(std::span<const Block> blocks, const SampleSource& source, con
     if (maps.joint) numbers.assign(maps.joint->alone.begin(), maps.joint->alone.end());
     for (std::size_t i = 0; !maps.joint && i < blocks.size(); ++i)
         numbers.push_back(static_cast<std::int64_t>(i));
-    const BlockOrder order = source.order(blocks, std::move(numbers), maps.n_threads);
+    const BlockOrder order = source.order(blocks, std::move(numbers), maps.n_threads, in_cache(maps));
     in_turns(maps.n_threads, [&](const auto& next_turn) {
         Workspace work(noise, kWidth);
         typename SampleSource::Shared shared;

@@ -87,14 +87,15 @@ Samples ExpandedSamples::of(const Block& block, std::size_t number, Shared& shar
             responses[2 * block.stream + 1]};
 }
 
-BlockOrder KeptSamples::order(std::span<const Block> blocks, std::vector<std::int64_t> numbers,
-                              int n_threads) const {
-    const auto turn = [&](std::int64_t number) { return turns[number]; };
+BlockOrder KeptSamples::order(std::span<const Block> blocks, std::vector<std::int64_t> numbers, int n_threads,
+                              bool in_cache) const {
+    // A stream that has its turn gathers again what its first block shares with the one before.
+    const auto turn = [&](std::int64_t number) { return in_cache ? 0 : turns[number]; };
     const auto stream = [&](std::int64_t number) { return blocks[static_cast<std::size_t>(number)].stream; };
     std::ranges::stable_sort(numbers, {}, turn);
     BlockOrder order;
     for (auto first = numbers.begin(), end = first; first != numbers.end(); first = end) {
-        const std::int64_t length = BlockOrder::run_length(numbers.end() - first, n_threads);
+        const std::int64_t length = BlockOrder::run_length(numbers.end() - first, n_threads, in_cache);
         while (end != numbers.end() && end - first < length && turn(*end) == turn(*first) &&
                stream(*end) == stream(*first))
             ++end;
@@ -104,7 +105,7 @@ BlockOrder KeptSamples::order(std::span<const Block> blocks, std::vector<std::in
 }
 
 BlockOrder ExpandedSamples::order(std::span<const Block> blocks, std::vector<std::int64_t> numbers,
-                                  int n_threads) const {
+                                  int n_threads, bool in_cache) const {
     struct Place {
         std::array<std::int64_t, 3> sight;
         std::int64_t start, stop, block;
@@ -121,7 +122,7 @@ BlockOrder ExpandedSamples::order(std::span<const Block> blocks, std::vector<std
     BlockOrder order;
     for (auto first = places.begin(), end = first; first != places.end(); first = end) {
         numbers.clear();
-        const std::int64_t length = BlockOrder::run_length(places.end() - first, n_threads);
+        const std::int64_t length = BlockOrder::run_length(places.end() - first, n_threads, in_cache);
         const auto goes_on = [&] {
             if (end == places.end() || end->sight != first->sight) return false;
             if (end == first || (end->start == (end - 1)->start && end - first < 2 * length)) return true;

@@ -24,7 +24,7 @@ struct KeptSamples {
     const std::uint32_t* angles;  // may be null
     const float* gains;           // may be null
     const double* responses;      // intensity and efficiency of each stream
-    const std::int64_t* turns;    // one a block: those of lower turns go first
+    const std::int64_t* turns;    // one a block: those of lower turns go first, unless the map stays in cache
 
     struct Shared {};
     struct Scratch {};
@@ -37,7 +37,8 @@ struct KeptSamples {
                 responses[2 * block.stream + 1]};
     }
 
-    BlockOrder order(std::span<const Block> blocks, std::vector<std::int64_t> numbers, int n_threads) const;
+    BlockOrder order(std::span<const Block> blocks, std::vector<std::int64_t> numbers, int n_threads,
+                     bool in_cache) const;
 };
 
 // Expanded: nothing a sample is kept but a bit that says whether it is a gap.
@@ -78,7 +79,8 @@ struct ExpandedSamples {
     Samples of(const Block& block, std::size_t number, Shared& shared, Scratch& scratch) const;
 
     // Blocks of the detectors of one sight over one range of time stand in one run.
-    BlockOrder order(std::span<const Block> blocks, std::vector<std::int64_t> numbers, int n_threads) const;
+    BlockOrder order(std::span<const Block> blocks, std::vector<std::int64_t> numbers, int n_threads,
+                     bool in_cache) const;
 
   private:
     const pointing::CompressedPointing& pointing_of(const Stream& stream) const;

@@ -25,7 +25,8 @@ from petamap.mapmaking.stream_table import StreamTable
 
 # Without correlations a block is only a unit of work.
 _WHITE_BLOCK = 1 << 16
-# Of a stream, before other streams have their turn: as many as a run of blocks has (block_order.h).
+# Of a stream, before other streams have their turn: as many as a run of blocks has where maps are larger than
+# caches (block_order.h).
 _BLOCKS_IN_TURN = 2
 _SHORTEST_TRANSFORM = 1 << 10
 # Offsets of samples that a rank holds are multiples of this: whole bytes of flag bits, and of the longest gap

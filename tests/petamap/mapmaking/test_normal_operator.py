@@ -130,6 +130,29 @@ def test_kept_and_expanded_pointing_give_the_same_bits(stokes):
         assert len({result for result in results if result[0] == flags}) == 1
 
 
+@pytest.mark.parametrize("pointing", ["keep", "recompute"])
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_maps_larger_than_the_cache_have_the_same_bits(pointing, n_threads):
+    """Blocks are visited in another order there."""
+    made = [compressed(np.random.default_rng(6), 9000, 3, flagged=0.03)]
+    system = make_system(made, Healpix(16, nest=True), n_lag=64, pointing=pointing, rcond_min=KEEP_ALL)
+    projection = system.projection
+    values = np.random.default_rng(1)
+    seen = values.standard_normal((projection.n_local, 3, 1))
+    gaps = values.standard_normal((projection.gaps.n, 1))
+    found = set()
+    for n_pix in (len(seen), 100_000):  # 4.8 MB of values and sums
+        pixels = np.zeros((n_pix, 3, 1))
+        pixels[: len(seen)] = seen
+        sums = np.zeros((n_threads, *pixels.shape), np.int64)
+        gap_sums = np.zeros((n_threads, *gaps.shape), np.int64)
+        projection.apply(system.noise, pixels, gaps, np.full(1, 2.0**30), sums, gap_sums)
+        total = sums.sum(axis=0)
+        assert total[: len(seen)].any() and not total[len(seen) :].any()
+        found.add((total[: len(seen)].tobytes(), gap_sums.sum(axis=0).tobytes()))
+    assert len(found) == 1
+
+
 @pytest.mark.parametrize("n_det", [2, 7])
 def test_pairs_that_are_expanded_together_give_the_same_bits(n_det):
     """Blocks are taken in runs of all detectors of a line of sight."""
