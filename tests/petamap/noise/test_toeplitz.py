@@ -1,5 +1,6 @@
 """Tests of the banded inverse noise: positive, exact for autoregressive noise, near the optimum."""
 
+import ducc0
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,6 +11,7 @@ from petamap.noise.model import InverseLags, OneOverF, TabulatedPsd
 from petamap.noise.psd import noise_psd
 from petamap.noise.toeplitz import (
     autoregressive_lags,
+    fast_length,
     inverse_lags,
     toeplitz_spectrum,
     white_lags,
@@ -20,6 +22,11 @@ def is_positive(lags):
     """Return whether the Toeplitz matrix of `lags` is positive definite at any size, from its spectrum."""
     values = toeplitz_spectrum(lags, 32 * len(lags))
     return values.min() > -1e-12 * values.max()
+
+
+@given(st.integers(1, 2**40))
+def test_fast_length_is_that_of_ducc0(n):
+    assert fast_length(n) == ducc0.fft.good_size(n, True)
 
 
 def test_white_noise():
