@@ -9,6 +9,7 @@ from petacomm.base.typing import BoolArray, Int32Array, Int64Array, UInt8Array
 from petamap.mapmaking.time_layout import ALIGNMENT, LocalBlocks, Segment, TimeLayout
 
 _LENGTHS = {"exact": 1, "levels": ALIGNMENT, "cut": 0}
+_CHUNK = 1 << 14  # samples between which slots are counted: a multiple of ALIGNMENT
 
 
 class Gaps:
@@ -41,7 +42,7 @@ class Gaps:
         self.length = _LENGTHS[kind]
         self.bits = np.zeros(-(-local.n_held // 8), np.uint8)
         self.numbered = False
-        self._starts = np.zeros(0, np.int64)
+        self._before = np.zeros(1, np.int64)  # slots that begin before each chunk, and all of them
 
     def __bool__(self) -> bool:
         return bool(self.bits.any())
@@ -59,51 +60,65 @@ class Gaps:
     @property
     def n(self) -> int:
         """Number of unknowns, once numbered; with "cut", one that stays zero."""
-        return len(self._starts) if self.length else 1
+        return int(self._before[-1]) if self.length else 1
 
     def count(self) -> int:
         """Return the number of unknowns that the gaps marked so far make."""
-        return sum(len(self._slots(segment)) for segment in self.local.segments) if self.length else 1
+        return int(self._counts().sum()) if self.length else 1
 
     def number(self) -> Int64Array:
         """Assign numbers to the slots; return the keys of the unknowns: positions among all samples."""
         if self.length:
-            slots = [self._slots(segment) for segment in self.local.segments]
-            self._starts = np.concatenate([*slots, np.zeros(0, np.int64)])
+            self._before = np.concatenate([np.zeros(1, np.int64), np.cumsum(self._counts())])
         self.numbered = bool(self)
         return self.keys()
 
-    def _slots(self, segment: Segment) -> Int64Array:
-        """Return the first held position of each slot of a segment."""
-        gaps = np.flatnonzero(self.among(segment.offset, segment.stop - segment.start))
-        # segments begin at a multiple of the longest gap after their stream
-        begins = np.ones(len(gaps), bool)
-        begins[1:] = (np.diff(gaps) > 1) | (gaps[1:] % self.length == 0)
-        return gaps[begins] + segment.offset
+    def _counts(self) -> Int64Array:
+        """Return how many slots begin in each chunk of the held samples."""
+        n = self.local.n_held
+        begins = (self._begins(first, min(_CHUNK, n - first)) for first in range(0, n, _CHUNK))
+        return np.array([np.count_nonzero(one) for one in begins], np.int64)
+
+    def _begins(self, position: int, n: int) -> BoolArray:
+        """Return which of n held samples begin a slot, from a position that is a multiple of ALIGNMENT.
+
+        Segments are held from such positions on, and begin as far after their stream.
+        """
+        gaps = self.among(position, n).view(np.bool_)
+        if self.length == 1:
+            return gaps
+        begins = gaps.copy()
+        begins[1:] &= ~gaps[:-1]
+        begins[:: self.length] = gaps[:: self.length]
+        return begins
 
     def keys(self) -> Int64Array:
         """Return the keys of the unknowns, once numbered: positions among all samples."""
         segments, streams = self.local.segments, self.layout.streams
-        shifts = streams.keys(segments.stream) - streams.columns(segments.stream).start
-        shifts += segments.start - segments.offset
-        keys = np.repeat(shifts, self._slots_of_segments())
-        keys += self._starts
+        keys = np.empty(self.n if self.length else 0, np.int64)
+        if len(keys) == 0:
+            return keys
+        shifts = streams.keys(segments.stream) - streams.columns(segments.stream).start + segments.start
+        end = 0
+        for segment, shift in zip(segments, shifts.tolist(), strict=True):
+            slots = np.flatnonzero(self._begins(segment.offset, segment.stop - segment.start))
+            begin, end = end, end + len(slots)
+            np.add(slots, shift, out=keys[begin:end])
         return keys
 
     def segments(self) -> Int64Array:
         """Return the segment of each slot."""
-        return np.repeat(np.arange(len(self.local.segments)), self._slots_of_segments())
-
-    def _slots_of_segments(self) -> Int64Array:
-        """Return how many slots each segment has; they are numbered in the order of the held samples."""
-        ends = np.concatenate([self.local.segments.offset, [self.local.n_held]])
-        return np.diff(np.searchsorted(self._starts, ends))
+        firsts = [self.first_slot(offset) for offset in self.local.segments.offset.tolist()]
+        return np.repeat(np.arange(len(firsts)), np.diff([*firsts, self.n]))
 
     def first_slot(self, position: int) -> int:
         """Return the slot of the first gap at or after a held position."""
-        before = int(np.searchsorted(self._starts, position, side="right"))
+        if not self.length:
+            return 0
+        chunk = position // _CHUNK
+        begins = self._begins(chunk * _CHUNK, position % _CHUNK + 1)
         is_gap = self.bits[position // 8] >> (position % 8) & 1
-        return before - int(is_gap) if self.length else 0
+        return int(self._before[chunk]) + int(np.count_nonzero(begins)) - int(is_gap)
 
     def write_slots(self, pixels: Int32Array, segment: Segment, start: int) -> None:
         """Replace negative pixels of a segment's samples from `start` on by ~slot."""
