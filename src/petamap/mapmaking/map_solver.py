@@ -36,7 +36,9 @@ class MapSolver:
         """What is asked for."""
         return SolverTolerance.parse(self.setup.config.solver.tolerance)
 
-    def solve(self, solver: ConjugateGradients, rhs: Unknowns, checkpoint: ColumnCheckpoint) -> Solution:
+    def solve(
+        self, solver: ConjugateGradients, rhs: Unknowns, checkpoint: ColumnCheckpoint | None = None
+    ) -> Solution:
         """Return the solution of A x = b, and warn if it may be off. Collective."""
         options, tolerance, progress = self.setup.config.solver, self.tolerance, self.setup.progress
         progress.begin("iterations", tolerance.digits, "digits")

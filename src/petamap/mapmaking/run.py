@@ -338,6 +338,8 @@ class _Job:
         return rhs
 
     def _solve(self, system: MapmakingSystem, rhs: Unknowns) -> Solution:
+        if self.out is None:
+            return self.solver.solve(system.solver(), rhs)
         self.checkpoints.data = vector_digest(system.shared, rhs)
         keep = self.config.products.pixel_covariance or bool(self.config.splits)
         checkpoint = ColumnCheckpoint(self.checkpoints, system.shared, "map", self.pace, keep=keep)

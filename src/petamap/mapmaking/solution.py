@@ -174,12 +174,17 @@ class SolverColumn:
         return self._bound.renew() if tolerance.of_noise and bound <= tolerance.value else bound
 
     def keep_best(self, column: int, alpha: float, x: Unknowns, p: Unknowns) -> None:
-        """Copy the iterate of the smallest residual when it is left behind, or is the last, x + alpha p."""
+        """Keep the iterate of the smallest residual when it is left behind, or is the last, x + alpha p.
+
+        The last one of a vector that is alone takes its memory.
+        """
         since = self.solution.iterations - self.solution.returned
         if since == 1:
+            self.solution.map = Unknowns.zeros(0, 0, 0)  # freed before the next is made
             self.solution.map = x.column(column)
         elif since == 0 and self.stopped:
-            self.solution.map = x.column(column)
+            alone = x.width == 1
+            self.solution.map = Unknowns(*(part[..., 0] for part in x)) if alone else x.column(column)
             for to, directions in zip(self.solution.map, p, strict=True):
                 for begin in range(0, len(to), _AT_ONCE):  # a product as large as a vector would take memory
                     rows = slice(begin, begin + _AT_ONCE)

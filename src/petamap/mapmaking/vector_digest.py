@@ -8,7 +8,7 @@ from petacomm.base.typing import AnyArray, FloatArray, Int64Array
 from petacomm.sharing.sharing_graph import hash_numbers
 from petamap.mapmaking.vectors import SharedUnknowns, Unknowns
 
-_ROWS = 1 << 16  # hashed at once
+_ROWS = 1 << 13  # hashed at once, in the nearest caches
 _SEEDS = (0x243F6A8885A308D3, 0x13198A2E03707344)  # digits of pi: two sums of 64 bits
 
 
