@@ -14,6 +14,7 @@ from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.mpi import Communicator, agree
 from petacomm.reduction import OwnedRows
 from petamap.mapmaking.projection import Projection
+from petamap.mapmaking.vectors import aligned_zeros
 
 # A sum keeps 62 bits; its terms are rounded at 2^-50 of the largest, or coarser where hits need the room.
 _SUM_BITS, _TERM_BITS = 62, 50
@@ -91,9 +92,7 @@ def _sum_of_blocks(
 
     An atomic addition to sums that threads share costs several plain ones.
     """
-    sums = map_with_states(
-        lambda: np.zeros(shape, np.int64), add, projection.local.blocks, projection.n_threads
-    )
+    sums = map_with_states(lambda: aligned_zeros(*shape), add, projection.local.blocks, projection.n_threads)
     total = sums.pop(0)
     while sums:
         total += sums.pop()

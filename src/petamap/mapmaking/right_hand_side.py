@@ -86,7 +86,7 @@ class _ThreadState:
         """Return memory for values of a block, until the next one asks for it by this name."""
         n = math.prod(shape)
         if name not in self._memory or len(self._memory[name]) < n:
-            self._memory[name] = np.empty(n)
+            self._memory[name] = aligned_zeros(n).view(np.float64)
         return self._memory[name][:n].reshape(shape)
 
 
