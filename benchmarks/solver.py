@@ -29,7 +29,7 @@ from petamap.mapmaking.preconditioning import PreconditionerInputs, plan_precond
 from petamap.mapmaking.right_hand_side import right_hand_side
 from petamap.mapmaking.setup import RunSetup
 from petamap.mapmaking.stop_rule import Iteration, SolverTolerance
-from petamap.mapmaking.system import MapmakingSystem
+from petamap.mapmaking.system import MapmakingSystem, make_preconditioner
 from petamap.mapmaking.vectors import Unknowns
 
 STEEP = 'net = "300 uK s^0.5"\nfknee = "1 Hz"\nfmin = "5 mHz"\nalpha = -2.5\nsample_rate = "20 Hz"\n'
@@ -147,9 +147,10 @@ def _measure(name: str, tolerance: float, most: int) -> None:
 
 def _preconditioner(system: MapmakingSystem, kind: str) -> Preconditioner:
     plan = plan_preconditioner(kind, system.projection, system.noise, system.comm)
-    return PreconditionerInputs(
+    inputs = PreconditionerInputs(
         system.projection, system.noise, system.shared, system.keys, system.statistics
-    ).make(plan)
+    )
+    return make_preconditioner(inputs, plan)
 
 
 def _solve(system: MapmakingSystem, rhs: Unknowns, kind: str, tolerance: float, most: int) -> Result:

@@ -39,7 +39,6 @@ from petamap.mapmaking.projection import Projection
 from petamap.mapmaking.right_hand_side import RightHandSide
 from petamap.mapmaking.system import MapmakingSystem, set_up
 from petamap.mapmaking.system_options import SystemOptions
-from petamap.mapmaking.template_model import AmplitudePreconditioner
 from petamap.mapmaking.vectors import SharedUnknowns, Unknowns
 from petamap.sky.pixelization import Pixelization
 
@@ -98,7 +97,7 @@ class ComponentPreconditioner(Preconditioner):
     def __init__(self, bands: Preconditioner, shared: SharedUnknowns, pixels: ComponentPixels) -> None:
         self._bands, self._shared, self._pixels = bands, shared, pixels
         self.description = f"{bands.description}, of bands"
-        local = bands.local if isinstance(bands, AmplitudePreconditioner) else bands
+        local = getattr(bands, "local", bands)  # beside it, amplitudes of templates have their own
         self._is_local = isinstance(local, BlockDiagonalPreconditioner)
 
     def apply(self, vectors: Unknowns) -> Unknowns:

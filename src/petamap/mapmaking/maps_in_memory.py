@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +136,8 @@ class Maps:
         return "\n".join(self._lines())
 
     def _repr_html_(self) -> str:
+        from html import escape
+
         first, *others = self._lines()
         return f"<b>{escape(first)}</b><br>" + "<br>".join(map(escape, others))
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,9 +23,10 @@ from petamap.data.observation import Observation
 from petamap.data.template import Template
 from petamap.mapmaking.right_hand_side import right_hand_side
 from petamap.mapmaking.system import MapmakingSystem
-from petamap.simulation.sky import Sky, SkySignal
 from petamap.sky.pixelization import Pixelization
-from petamap.templates.known_signals import KnownSignal, temperature_pointing
+
+if TYPE_CHECKING:
+    from petamap.simulation.sky import Sky
 
 # Rounds at most; the change of I that is small enough, relative, and the accuracy of the maps of rounds.
 _MOST_ROUNDS, CHANGE, _MAP_TOLERANCE = 6, 0.01, "10% of noise"
@@ -45,12 +47,17 @@ def with_temperature(observations: Sequence[Observation], sky: Sky | None) -> li
 
 
 def _is_open(template: Template) -> bool:
+    from petamap.templates.known_signals import KnownSignal  # imported where there are templates
+
     return isinstance(template, KnownSignal) and template.signal is None
 
 
 def _known(observation: Observation, template: Template, sky: Sky | None) -> Template:
     if sky is None or not _is_open(template):
         return template
+    from petamap.simulation.sky import SkySignal
+    from petamap.templates.known_signals import KnownSignal, temperature_pointing
+
     assert isinstance(template, KnownSignal)
     return replace(template, signal=SkySignal(sky, temperature_pointing(observation)))
 
@@ -100,6 +107,8 @@ class OwnTemperature:
         return with_temperature(self.observations, self._sky(last)), change
 
     def _sky(self, temperature: FloatArray) -> Sky:
+        from petamap.simulation.sky import Sky
+
         return Sky(self.pixelization, lambda: temperature[None])
 
     def _temperature(self, observations: Sequence[Observation], number: int) -> FloatArray:

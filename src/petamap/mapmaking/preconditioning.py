@@ -7,26 +7,18 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-import petamap.mapmaking._mapmaking as _mapmaking
 from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.mpi import Communicator
 from petamap.data.observation import Observation
 from petamap.mapmaking import binning
 from petamap.mapmaking.amplitudes import Amplitudes
-from petamap.mapmaking.baseline_amplitudes import BaselineAmplitudes, destriping_noises
-from petamap.mapmaking.baseline_model import BaselineModel
 from petamap.mapmaking.linear_operators import BlockDiagonalPreconditioner, Preconditioner
-from petamap.mapmaking.mode_model import ModeModel, modelled_groups, with_shapes
 from petamap.mapmaking.noise_kernels import InverseNoise
 from petamap.mapmaking.pixel_statistics import Statistics
 from petamap.mapmaking.projection import Projection
-from petamap.mapmaking.stream_terms import SelectedTerms, StreamTerms, is_common
-from petamap.mapmaking.template_memory import TemplateBytes, template_model_bytes
-from petamap.mapmaking.template_model import LEAST_ADDED, AmplitudePreconditioner, TemplateModel
-from petamap.mapmaking.transfer import NuisanceTransfer, PixelTransfer
-from petamap.mapmaking.two_level import SLOW_BYTES, ModelInverse, TwoLevelPreconditioner, slow_steps
+from petamap.mapmaking.stream_terms import StreamTerms
+from petamap.mapmaking.template_memory import SLOW_BYTES, TemplateBytes, template_model_bytes
 from petamap.mapmaking.vectors import SharedUnknowns, Unknowns
-from petamap.mapmaking.visits import gather_visits, stream_noises
 from petamap.noise.baselines import LONGEST_STEP, BaselineNoise, fit_baselines
 from petamap.noise.toeplitz import fast_length, toeplitz_spectrum
 from petamap.sky.parents import parent_pixels
@@ -46,9 +38,6 @@ _COARSEST = 6
 # Most amplitudes that streams have in common and connect, and most squares of such sets, of which each rank
 # has the inverse: 2048 take 8 s to invert, 50 MB, and 10 ms in each product with the model.
 _MOST_CONNECTED, _MOST_COMMON = 2048, 1 << 22
-# Most pixels of the coarse map: its matrix is made by as many products with that of the model, side by side
-# in eights, and each rank holds it.
-_MOST_COARSE = 64
 
 # Bytes of a visit of a pixel, of a gap and of a knot, and of the last two for each vector that it is applied
 # to at once, held once. A process took 2311 MB of 2455 told with 43 million visits and 9 million gaps, and
@@ -137,7 +126,7 @@ def plan_preconditioner(
     functions = amplitudes.functions() if amplitudes else []
     # whole streams are dealt to ranks anew
     functions = functions[: -(-len(projection.layout.streams) // comm.size)]
-    destriping = destriping_noises(projection, noise, terms, comm) if terms else None
+    destriping = _destriping(projection, noise, terms, comm) if terms else None
     if kind != TWO_LEVEL:
         alone = template_model_bytes(functions if destriping is None else [], 1 / LONGEST_STEP, 0)
         return PreconditionerPlan(kind, n_gaps=n_gaps, templates=alone)
@@ -160,11 +149,19 @@ def plan_preconditioner(
         templates = replace(templates, beside=templates.beside + SLOW_BYTES * projection.local.n_out)
     return PreconditionerPlan(
         kind, noises, modes, level, n_visits, n_gaps, n_knots, min(comm.size, _MOST_COPIES),
-        destripes=destriping is not None, common_beside=_are_many(terms), templates=templates,
+        destripes=destriping is not None, common_beside=are_many(terms), templates=templates,
     )  # fmt: skip
 
 
-def _are_many(terms: StreamTerms | None) -> bool:
+def _destriping(
+    projection: Projection, noise: InverseNoise, terms: StreamTerms, comm: Communicator
+) -> list[BaselineNoise] | None:
+    from petamap.mapmaking.baseline_amplitudes import destriping_noises
+
+    return destriping_noises(projection, noise, terms, comm)
+
+
+def are_many(terms: StreamTerms | None) -> bool:
     """Return whether more amplitudes are in common than are inverted."""
     most, squares = terms.largest_common_sets() if terms else (0, 0)
     return most > _MOST_CONNECTED or squares > _MOST_COMMON
@@ -248,11 +245,7 @@ class PreconditionerInputs:
         """All ranks of the run."""
         return self.shared.comm
 
-    def make(self, plan: PreconditionerPlan) -> Preconditioner:
-        """Return the preconditioner that was planned. Collective."""
-        return self._two_level(plan) if plan.kind == TWO_LEVEL else self._local(plan.kind)
-
-    def _local(self, kind: str) -> Preconditioner:
+    def local(self, kind: str) -> Preconditioner:
         """Return the inverse of each pixel's block or of its diagonal, or one number for all."""
         projection, covariance = self.projection, self.statistics.covariance
         pixels = covariance
@@ -268,130 +261,4 @@ class PreconditionerInputs:
         if projection.gaps.length:
             gaps[: projection.gaps.n, 0] = 1 / self.noise.weights[projection.gaps.segments()]
         blocks = self.shared.with_ghosts(Unknowns(pixels, self.shared.gaps.select_owned(gaps)))
-        local = BlockDiagonalPreconditioner(blocks, projection.n_threads, kind)
-        if not projection.amplitudes:
-            return local
-        none, terms = np.zeros(0, np.int64), projection.amplitudes.terms
-        templates: TemplateModel | BaselineAmplitudes
-        noises = destriping_noises(projection, self.noise, terms, self.comm)
-        if noises is not None:
-            templates = BaselineAmplitudes(terms, stream_noises(projection, noises, self.comm), none)
-        else:
-            fitted = [fit_baselines(lags) for lags in self.noise.lags]
-            noises = [fitted[kernel] for kernel in self.noise.kernel_of]
-            templates = TemplateModel(
-                terms, stream_noises(projection, noises, self.comm), none, self.comm,
-                by_stream=_are_many(terms),
-            )  # fmt: skip
-        transfer = self._nuisance(none, templates, solve_gaps=False)
-        return AmplitudePreconditioner(local, self.shared, transfer, templates.blocks())
-
-    def _nuisance(
-        self, gap_keys: Int64Array, templates: TemplateModel | BaselineAmplitudes | None, *, solve_gaps: bool
-    ) -> NuisanceTransfer:
-        """Return the transfer of unknowns beside the map, of which the model has gaps and templates."""
-        amplitudes = self.projection.amplitudes
-        held = self.projection.gaps.keys() if self.projection.gaps.length else np.zeros(0, np.int64)
-        if amplitudes:
-            placeholder = np.zeros(0 if self.projection.gaps.length else 1, np.int64)
-            held = np.concatenate([placeholder, held, amplitudes.keys])
-        return NuisanceTransfer(
-            self.comm, self.shared.gaps.select_owned(held), self.projection.layout.streams.n_keys,
-            gap_keys, templates.keys if templates else np.zeros(0, np.int64),
-            templates.shares if templates else np.zeros(0), solve_gaps=solve_gaps,
-            scale=amplitudes.scale if amplitudes else 1.0,
-        )  # fmt: skip
-
-    def _two_level(self, plan: PreconditionerPlan) -> Preconditioner:
-        """Return the inverse of a model of the noise."""
-        projection, statistics, level = self.projection, self.statistics, plan.level
-        gap_keys = projection.gaps.keys() if projection.gaps.length else np.zeros(0, np.int64)
-        alive = ~statistics.dead
-        weight = self.comm.max(float(self.noise.weights.max(initial=0)))
-        own_keys = parent_pixels(projection.pixelization, self.keys[alive], level)
-        n_samples = self.comm.sum(projection.local.n_out)
-        for least in LEAST_ADDED:
-            model = self._model(plan, gap_keys, own_keys, weight, least)
-            has_templates = isinstance(model.templates, TemplateModel)
-            transfer = PixelTransfer(model.pixels, model.rows, alive, statistics.hits, level == 0)
-            n_unknowns = model.n_stokes * self.comm.sum(len(model.pixels.keys))
-            inverse = ModelInverse(
-                model, transfer.restrict(self._weights()[:, :, None])[:, :, 0],
-                self._coarse(model.pixels.keys, level), weight * n_samples,
-                slow_steps(n_samples, n_unknowns) if has_templates else 0,
-            )  # fmt: skip
-            if inverse.is_positive or not has_templates:
-                break
-        nuisance = None
-        if self.comm.max(len(gap_keys)) or model.templates:
-            nuisance = self._nuisance(model.gap_keys, model.templates, solve_gaps=projection.gaps.length > 0)
-        two_level = TwoLevelPreconditioner(
-            self.shared, transfer, nuisance, inverse, statistics.covariance if level else None
-        )
-        return self._with_common(two_level, plan)
-
-    def _with_common(self, local: Preconditioner, plan: PreconditionerPlan) -> Preconditioner:
-        """Return a preconditioner with that of amplitudes that streams share beside it, if they are many."""
-        projection, amplitudes = self.projection, self.projection.amplitudes
-        if not amplitudes or not plan.common_beside:
-            return local
-        none, noises = np.zeros(0, np.int64), stream_noises(projection, plan.noises, self.comm)
-        terms = SelectedTerms(amplitudes.terms, is_common)
-        templates = TemplateModel(terms, noises, none, self.comm, by_stream=True)
-        transfer = self._nuisance(none, templates, solve_gaps=False)
-        return AmplitudePreconditioner(local, self.shared, transfer, templates.blocks())
-
-    def _model(
-        self,
-        plan: PreconditionerPlan,
-        gap_keys: Int64Array,
-        own_keys: Int64Array,
-        weight: float,
-        least: float,
-    ) -> BaselineModel:
-        """Return the model of whole streams, whose samples have at most a weight."""
-        projection = self.projection
-        local_keys = parent_pixels(projection.pixelization, projection.keys(), plan.level)
-        amplitudes = projection.amplitudes
-        own: StreamTerms | SelectedTerms | None = None
-        if amplitudes and not plan.destripes:
-            own = amplitudes.terms
-            if plan.common_beside:
-                own = SelectedTerms(own, lambda template: not is_common(template))
-        visits = gather_visits(
-            projection, plan.noises, gap_keys, local_keys, self.comm,
-            marginalize=projection.gaps.length > 0, terms=own,
-        )  # fmt: skip
-        groups = modelled_groups(projection, self.noise, plan.modes, visits.noises, self.comm)
-        visits = replace(visits, noises=with_shapes(visits.noises, groups))
-        # no pixel of the model has more samples, and no gap more than 64
-        samples = max(self.statistics.hits_max << (2 * plan.level), 64)
-        gaps = visits.gaps.keys
-        templates: TemplateModel | BaselineAmplitudes | None = None
-        if own:
-            templates = TemplateModel(
-                own, visits.noises, gaps, self.comm, by_stream=plan.common_beside, least=least
-            )
-        elif amplitudes:
-            templates = BaselineAmplitudes(amplitudes.terms, visits.noises, gaps)
-        return BaselineModel(
-            self.comm, visits, own_keys, weight * samples,
-            templates=templates, modes=ModeModel(visits, groups), n_threads=projection.n_threads,
-        )  # fmt: skip
-
-    def _weights(self) -> FloatArray:
-        """Return D of the map's pixels, (n_owned, triangle); zero where a pixel is not solved for.
-
-        The white noise of the model has the weights of samples alone (`BaselineNoise`).
-        """
-        matrices = self.statistics.covariance.copy()
-        rcond = np.zeros(len(matrices))
-        _mapmaking.invert(self.projection.stokes.n, 0.0, matrices, rcond, self.projection.n_threads)
-        return matrices
-
-    def _coarse(self, keys: Int64Array, level: int) -> Int64Array:
-        """Return the coarse pixel of each of the model's pixels that this rank owns."""
-        n, up = self.comm.sum(len(keys)), 0
-        while n >> (2 * up) > _MOST_COARSE:
-            up += 1
-        return parent_pixels(self.projection.pixelization, keys, level + up, start=level)
+        return BlockDiagonalPreconditioner(blocks, projection.n_threads, kind)

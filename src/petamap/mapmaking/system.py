@@ -32,6 +32,7 @@ from petamap.mapmaking.normal_operator import NormalOperator
 from petamap.mapmaking.pixel_statistics import Statistics, pixel_statistics
 from petamap.mapmaking.preconditioning import (
     BLOCK_DIAGONAL,
+    TWO_LEVEL,
     PreconditionerInputs,
     PreconditionerPlan,
     has_templates,
@@ -294,12 +295,22 @@ def _assemble(
             projection.expand_anew()
     with timers.phase("preconditioner"):
         inputs = PreconditionerInputs(projection, noise, shared, pixels.keys, statistics)
-        preconditioner = inputs.make(plan)
+        preconditioner = make_preconditioner(inputs, plan)
     return_free_memory()
     return MapmakingSystem(
         comm, layout, projection, noise, shared, pixels.keys, statistics, preconditioner, memory,
         options.parts.names if options.parts else ("",), options.binned_only, sums, options.device,
     )  # fmt: skip
+
+
+def make_preconditioner(inputs: PreconditionerInputs, plan: PreconditionerPlan) -> Preconditioner:
+    """Return the preconditioner that was planned. Collective."""
+    if plan.kind != TWO_LEVEL and not inputs.projection.amplitudes:
+        return inputs.local(plan.kind)
+    from petamap.mapmaking.model_inputs import ModelInputs  # most runs have no model: its import takes a MB
+
+    model = ModelInputs(inputs)
+    return model.two_level(plan) if plan.kind == TWO_LEVEL else model.with_templates(inputs.local(plan.kind))
 
 
 def _own_blocks(
