@@ -24,7 +24,6 @@ from petamap.mapmaking.filter_and_bin import FilterAndBin
 from petamap.mapmaking.linear_operators import exact_dots
 from petamap.mapmaking.system import MapmakingSystem
 from petamap.mapmaking.vectors import MAX_WIDTH, Unknowns, stack
-from petamap.simulation.random_waves import random_waves
 from petamap.sky.stokes import Stokes
 
 
@@ -78,6 +77,8 @@ def _wave_map(
     system: MapmakingSystem, directions: FloatArray, scale: tuple[int, int], polarized: bool
 ) -> FloatArray:
     """Return a random wave on the pixels of this rank, (n_owned, n_stokes), zero where none is solved for."""
+    from petamap.simulation.random_waves import random_waves
+
     stokes = system.projection.stokes.value
     out = np.zeros((len(directions), len(stokes)))
     places = [stokes.index(name) for name in ("QU" if polarized else "I")]

@@ -20,7 +20,6 @@ from petamap.mapmaking.vectors import Unknowns
 from petamap.noise.model import EstimatedPsd, InverseLags, NoiseModel
 from petamap.noise.psd import noise_psd
 from petamap.noise.spectrum_estimate import estimate_psd, segments_of
-from petamap.simulation.random_keys import Purpose, gaussians, random_stream
 
 
 class ReferenceNoise:
@@ -64,6 +63,8 @@ class ReferenceNoise:
 
     def _drawn(self, model: NoiseModel, stream: int, interval: int) -> FloatArray:
         from scipy.fft import irfft, next_fast_len, rfftfreq
+
+        from petamap.simulation.random_keys import Purpose, gaussians, random_stream
 
         one = self._observation
         start, stop = one.intervals[interval]
