@@ -28,11 +28,13 @@ class Workspace {
     // A quarter of a page and a line further, or the two halves would compete for the same cache sets: parts
     // of a transform may be pages apart, or half a page.
     Streams<double> b() { return a().from(n_ + kPadding); }
+    // It is made in the memory of the first half, before that is filled.
     const double* spectrum(std::int64_t kernel) {
         double* values = memory_.data() + static_cast<std::int64_t>(memory_.size()) - n_;
         if (kernel != kernel_) {
             const double* lags = noise_.lags + kernel * (noise_.n_lag + 1);
-            noise_.convolver->spectrum({lags, static_cast<std::size_t>(noise_.n_lag + 1)}, values);
+            noise_.convolver->spectrum({lags, static_cast<std::size_t>(noise_.n_lag + 1)}, values,
+                                       memory_.data());
             kernel_ = kernel;
         }
         return values;
@@ -84,6 +86,7 @@ Halves convolve_block(const Block& block, const InverseNoise& noise, Workspace& 
     const std::int64_t shared = std::min(b_count, halves.a_count - halves.b_skip);
     const Streams<double> a = work.a(), b = work.b();
     const Streams<double> a_inputs = a.from(halves.a_begin), b_inputs = b.from(halves.b_begin);
+    const double* spectrum = work.spectrum(block.kernel);
     const std::int64_t known = work.recall(block, halves.a_count, width, a_inputs);
     fill(known, halves.a_count - known, a_inputs.from(known));
     if (b_count > 0) {
@@ -92,7 +95,6 @@ Halves convolve_block(const Block& block, const InverseNoise& noise, Workspace& 
         fill(halves.b_skip + shared, b_count - shared, b_inputs.from(shared));
     }
     if (b_count >= 2 * noise.n_lag) work.remember(block, width, b_inputs.from(b_count));
-    const double* spectrum = work.spectrum(block.kernel);
     for (int column = 0; column < width; ++column) {
         if (!used(column)) continue;
         clear_outside(a.of(column), halves.a_begin, halves.a_begin + halves.a_count, n);

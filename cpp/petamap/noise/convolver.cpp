@@ -307,13 +307,17 @@ void Convolver::recurse_all(double* re, double* im, const double* spectrum) cons
 }
 
 void Convolver::spectrum(std::span<const double> lags, double* spectrum) const {
+    std::vector<double> scratch(n_);
+    this->spectrum(lags, spectrum, scratch.data());
+}
+
+void Convolver::spectrum(std::span<const double> lags, double* spectrum, double* scratch) const {
     if (2 * (lags.size() - 1) >= n_) throw std::invalid_argument("kernel longer than the transform");
-    std::vector<double> zero(n_, 0.0);
-    for (std::size_t i = 0; i < n_; ++i) spectrum[i] = 0;
+    for (std::size_t i = 0; i < n_; ++i) spectrum[i] = scratch[i] = 0;
     const double scale = 1 / static_cast<double>(n_);
     for (std::size_t lag = 0; lag < lags.size(); ++lag)
         spectrum[lag] = spectrum[(n_ - lag) % n_] = lags[lag] * scale;
-    recurse_all<false>(spectrum, zero.data(), nullptr);
+    recurse_all<false>(spectrum, scratch, nullptr);
     for (std::size_t base = 0; base < n_; base += kMinimum)  // as convolve8 takes it
         for (std::size_t i = base; i < base + kMinimum / 2; ++i) {
             const double first = spectrum[i], second = spectrum[i + kMinimum / 2];

@@ -30,6 +30,8 @@ class Convolver {
     // The spectrum, in this class's own order and with the factor 1/n, of the even kernel with the given lags
     // 0..n_lag (2 n_lag < n). spectrum: n values.
     void spectrum(std::span<const double> lags, double* spectrum) const;
+    // The same, with n values of memory to work in.
+    void spectrum(std::span<const double> lags, double* spectrum, double* scratch) const;
 
     // Replace a[0..n) and b[0..n) by their circular convolutions with the kernel.
     void convolve(double* a, double* b, const double* spectrum) const;
