@@ -23,6 +23,9 @@ _ENTRY_OF_PIXEL, _ENTRY_BESIDE = 30, 50
 # is coupled to.
 _MOST_DENSE, _MOST_SHARED, _REACH = 512, 1024, 64
 
+# Bytes a sample that slow modes may take while the preconditioner is made.
+SLOW_BYTES = 2
+
 
 @dataclass(frozen=True)
 class StreamFunctions:

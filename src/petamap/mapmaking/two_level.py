@@ -26,6 +26,7 @@ from petamap.mapmaking.lanczos import extreme_ritz_values
 from petamap.mapmaking.linear_operators import Operator, Preconditioner
 from petamap.mapmaking.pseudo_inverse import pseudo_inverse
 from petamap.mapmaking.recycling import Deflation, RecordedIterations, slowest_modes
+from petamap.mapmaking.template_memory import SLOW_BYTES
 from petamap.mapmaking.template_model import TemplateModel
 from petamap.mapmaking.transfer import GroupSums, NuisanceTransfer, PixelTransfer
 from petamap.mapmaking.vectors import MAX_WIDTH, SharedUnknowns, Unknowns, stack
@@ -43,8 +44,6 @@ _TEMPLATE_STEPS, _TEMPLATE_DEGREE = 24, 16
 _SLOW_MODES, _ROUNDING = 8, 1e-8
 # Iterations that look for them, at least and at most, and vectors that are kept beside those of iterations.
 _LEAST_SLOW, _MOST_SLOW, _BESIDE_SLOW = 24, 96, 40
-# Memory that they may take while the preconditioner is made, a sample.
-SLOW_BYTES = 2
 # The spectrum of (D^-1 + Z E^-1 Z^T) S ends here: the sum of two projections of at most 1. E is made of
 # merged visits, so that it may end beyond: at so much more than the largest Ritz value.
 _UPPER, _BEYOND = 2.0, 1.1

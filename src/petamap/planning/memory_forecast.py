@@ -17,8 +17,7 @@ from petamap.mapmaking.preconditioning import SAMPLES_PER_VISIT, bytes_a_gap, ha
 from petamap.mapmaking.slabs import is_partial
 from petamap.mapmaking.split_parts import split_parts
 from petamap.mapmaking.stream_terms import StreamTerms
-from petamap.mapmaking.template_memory import StreamFunctions, TemplateBytes, template_model_bytes
-from petamap.mapmaking.two_level import SLOW_BYTES
+from petamap.mapmaking.template_memory import SLOW_BYTES, StreamFunctions, TemplateBytes, template_model_bytes
 from petamap.noise.baselines import LONGEST_STEP
 from petamap.planning.preconditioner_forecast import PreconditionerForecast
 from petamap.planning.rank_samples import HeldSamples
