@@ -48,7 +48,7 @@ docs: $(STAMP)
 	$(BIN)/python docs/refresh.py
 
 test: $(STAMP) lint
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal --fork-ranks
 
 # The documentation as a site that opens from a disk: site/index.html. Its tools are beside .venv, which they see.
 SITE := .venv-docs

@@ -1,9 +1,11 @@
 """What tests of several rooms need."""
 
+import os
 import signal
 import tempfile
 from dataclasses import replace
 
+import mpi
 import numpy as np
 import pytest
 
@@ -24,6 +26,24 @@ def own_folders(tmp_path_factory):
         temporary = str(tmp_path_factory.mktemp("tmp"))
         patch.setenv("TMPDIR", temporary)
         patch.setattr(tempfile, "tempdir", temporary)
+        yield
+
+
+def pytest_addoption(parser):
+    told = "fork ranks from a process that imports their test files once"
+    parser.addoption("--fork-ranks", action="store_true", help=told)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def rank_server(request, own_folders, tmp_path_factory):
+    """Keep a server of ranks where it is asked for and the system has what it needs.
+
+    Ranks that it forks have hashes of strings and addresses in common, which those of other jobs do not.
+    """
+    if request.config.getoption("fork_ranks") and hasattr(os, "pidfd_open"):
+        with mpi.forked_ranks(tmp_path_factory.mktemp("server")):
+            yield
+    else:
         yield
 
 

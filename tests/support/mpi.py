@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import rank_program
 from commands import run_command
 
 MPIEXEC = Path(sys.executable).with_name("mpiexec")
 
 _PROGRAM = """
-import importlib.util, sys
+import sys
 if sys.argv[4:]:
     from petacomm.cli.supervisor import supervise
     supervise("petamap")
-from petacomm.mpi import collective_errors, world
-spec = importlib.util.spec_from_file_location("ranks", sys.argv[1])
-module = importlib.util.module_from_spec(spec)
 sys.path.insert(0, sys.argv[3])
-comm = world()
-with collective_errors(comm):
-    spec.loader.exec_module(module)
-    getattr(module, sys.argv[2])(comm)
+from rank_program import run_function
+run_function(*sys.argv[1:3])
 """
+
+# Where ranks are forked: with --fork-ranks a server's address.
+server: str | None = None
 
 
 @dataclass
@@ -44,20 +44,45 @@ def launch(
     function: Callable[..., None], n_ranks: int, timeout: float = 60.0, supervised: bool = False
 ) -> Ended:
     """Run ``function(comm)`` of a test module under mpiexec on `n_ranks` ranks, or as a command."""
-    if not MPIEXEC.exists():
-        pytest.skip("no mpiexec beside this Python: pip install mpich")
-    path = Path(function.__code__.co_filename)
-    begin = time.monotonic()
-    program = [sys.executable, "-c", _PROGRAM, str(path), function.__name__, str(Path(__file__).parent)]
-    program += ["supervised"] * supervised
-    # One thread a rank: the tests share few cores.
-    environ = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "error::RuntimeWarning"}
-    ended = run_command([MPIEXEC, "-n", n_ranks, *program], timeout, env=environ)
-    return Ended(ended.returncode, ended.stdout, ended.stderr, time.monotonic() - begin)
+    program = [sys.executable, "-c", _PROGRAM, *_place(function), str(Path(__file__).parent)]
+    return _job(program + ["supervised"] * supervised, n_ranks, timeout)
 
 
 def run_ranks(function: Callable[..., None], n_ranks: int, timeout: float = 60.0) -> Ended:
     """Launch, and fail the test unless all ranks end well."""
-    ended = launch(function, n_ranks, timeout)
+    if server:
+        client = [sys.executable, "-IS", rank_program.__file__, server, *_place(function)]
+        ended = _job(client, n_ranks, timeout)
+    else:
+        ended = launch(function, n_ranks, timeout)
     assert ended.code == 0, f"{n_ranks} ranks ended with {ended.code}:\n{ended.out}\n{ended.err}"
     return ended
+
+
+@contextlib.contextmanager
+def forked_ranks(folder: Path) -> Iterator[None]:
+    """Have `run_ranks` fork ranks from a server, whose socket is in a folder."""
+    global server
+    server = str(folder / "ranks")
+    with rank_program.rank_server(server, rank_environ()):
+        yield
+    server = None
+
+
+def _place(function: Callable[..., None]) -> tuple[str, str]:
+    """Return the file of a function and its name."""
+    return function.__code__.co_filename, function.__name__
+
+
+def _job(program: list[str], n_ranks: int, timeout: float) -> Ended:
+    if not MPIEXEC.exists():
+        pytest.skip("no mpiexec beside this Python: pip install mpich")
+    begin = time.monotonic()
+    ended = run_command([MPIEXEC, "-n", n_ranks, *program], timeout, env=rank_environ())
+    return Ended(ended.returncode, ended.stdout, ended.stderr, time.monotonic() - begin)
+
+
+def rank_environ() -> dict[str, str]:
+    """Return the environment of ranks."""
+    # One thread a rank: the tests share few cores.
+    return os.environ | {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "error::RuntimeWarning"}
