@@ -12,6 +12,7 @@ TESTS = [
     "tests/petamap/simulation/test_sky.py",
     "tests/petamap/sky/test_pixels.py",
     "tests/petamap/spectra/test_coupling.py",
+    *("-k", "not ranks"),  # what ranks call is not seen
 ]
 LOWEST, *OTHERS = runnable_sets(sys.executable)
 

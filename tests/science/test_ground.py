@@ -107,7 +107,7 @@ def test_what_flagged_samples_hold_does_not_change_a_bit(tmp_path, monkeypatch, 
     module.RubbishSource = RubbishSource
     monkeypatch.setitem(sys.modules, "rubbish", module)
     monkeypatch.setitem(sys.modules["petamap.data.source"]._KINDS, "rubbish", "rubbish:RubbishSource")
-    config = configured("ground", *GROUND, f"solver.flags={flags}", "solver.max_iterations=10")
+    config = configured("ground", *GROUND, f"solver.flags={flags}", "solver.max_iterations=3")
     spoilt = dataclasses.replace(config, sources=(*config.sources, SourceConfig("rubbish", RubbishOptions())))
     clean, dirty = (run(one, out=tmp_path / name) for one, name in ((config, "clean"), (spoilt, "dirty")))
     assert clean.totals.samples_flagged > 0.1 * clean.totals.samples
@@ -115,7 +115,7 @@ def test_what_flagged_samples_hold_does_not_change_a_bit(tmp_path, monkeypatch, 
 
 
 def test_a_detector_without_a_good_sample_is_told_and_left_out(tmp_path):
-    summary = run(configured("ground", *GROUND, "solver.max_iterations=5"), out=tmp_path)
+    summary = run(configured("ground", *GROUND, "solver.max_iterations=1"), out=tmp_path)
     assert any("all samples of detector 0001A are flagged" in text for text in summary.warnings)
 
 

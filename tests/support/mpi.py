@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pickle
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import rank_program
 from commands import run_command
+
+from petacomm.mpi import SerialCommunicator
 
 MPIEXEC = Path(sys.executable).with_name("mpiexec")
 
@@ -48,7 +53,7 @@ def launch(
     return _job(program + ["supervised"] * supervised, n_ranks, timeout)
 
 
-def run_ranks(function: Callable[..., None], n_ranks: int, timeout: float = 60.0) -> Ended:
+def run_ranks(function: Callable[..., Any], n_ranks: int, timeout: float = 120.0) -> Ended:
     """Launch, and fail the test unless all ranks end well."""
     if server:
         client = [sys.executable, "-IS", rank_program.__file__, server, *_place(function)]
@@ -57,6 +62,16 @@ def run_ranks(function: Callable[..., None], n_ranks: int, timeout: float = 60.0
         ended = launch(function, n_ranks, timeout)
     assert ended.code == 0, f"{n_ranks} ranks ended with {ended.code}:\n{ended.out}\n{ended.err}"
     return ended
+
+
+def check_same_on_ranks(function: Callable[..., Any], n_ranks: int) -> None:
+    """Fail the test unless ``function(comm)`` returns the same on each of `n_ranks` ranks and here."""
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("VALUES_OF_RANKS", folder)
+        run_ranks(function, n_ranks)
+        values = [pickle.loads(Path(folder, str(rank)).read_bytes()) for rank in range(n_ranks)]
+    alone = function(SerialCommunicator())
+    assert all(value == alone for value in values), f"{n_ranks} ranks and one process differ"
 
 
 @contextlib.contextmanager

@@ -8,19 +8,25 @@ and its connection to mpiexec on to a process that the server forks, the rank, a
 import contextlib
 import functools
 import gc
+import importlib.util
 import json
 import os
+import pickle
 import select
 import signal
 import socket
 import sys
 
+# Imported by petamap where it is used, and slowly.
+LATE_MODULES = (
+    "astropy.io.fits", "astropy.table", "ducc0", "scipy.interpolate", "scipy.ndimage", "scipy.signal",
+    "scipy.spatial.transform", "threadpoolctl",
+)  # fmt: skip
+
 
 @functools.cache
 def load_file(path):
     """Return the module of a test file."""
-    import importlib.util
-
     spec = importlib.util.spec_from_file_location("ranks", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -28,12 +34,15 @@ def load_file(path):
 
 
 def run_function(path, name):
-    """Run ``name(comm)`` of a test file on all ranks of the job that this process is in."""
+    """Run ``name(comm)`` of a test file on all ranks of this job, and keep its value if that is asked for."""
     from petacomm.mpi import collective_errors, world
 
     comm = world()
     with collective_errors(comm):
-        getattr(load_file(path), name)(comm)
+        value = getattr(load_file(path), name)(comm)
+        if folder := os.environ.get("VALUES_OF_RANKS"):
+            with open(f"{folder}/{comm.rank}", "wb") as file:
+                pickle.dump(value, file)
 
 
 @contextlib.contextmanager
@@ -117,6 +126,8 @@ def ask(address, *words):
 if __name__ == "__main__":
     if sys.argv[2:]:
         ask(*sys.argv[1:])
+    for late in LATE_MODULES:
+        importlib.import_module(late)
     asked = serve(socket.socket(fileno=int(sys.argv[1])))
     if asked:
         run_function(*asked)

@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from cases import cases
-from mpi import run_ranks
+from mpi import check_same_on_ranks
 from small_systems import Bad, Models, spinning
 
 from petacomm.base.errors import ConfigError
@@ -94,13 +94,9 @@ def _bits(comm):
     return [part.tobytes() for part in (*models, *(common.couplings for common in one.common_noise))]
 
 
-def _same_bits(comm):
-    assert _bits(comm) == _bits(SerialCommunicator())
-
-
 @pytest.mark.parametrize("n_ranks", cases(5, long=(2,)))
 def test_ranks_do_not_change_a_bit(n_ranks):
-    run_ranks(_same_bits, n_ranks)
+    check_same_on_ranks(_bits, n_ranks)
 
 
 def test_a_detector_without_samples_has_no_coupling():
