@@ -19,9 +19,11 @@ def own_folders(tmp_path_factory):
     Among these are compiled modules, which hundreds of processes would else compile again, where the user's
     settings or permissions do not let Python write them beside the source.
     """
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        patch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path_factory.mktemp("pycache")))
+        patch.setenv("PYTHONPYCACHEPREFIX", str(shared / "pycache"))
         patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
         temporary = str(tmp_path_factory.mktemp("tmp"))
         patch.setenv("TMPDIR", temporary)

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cases import cases
 from mpi import run_ranks
 from small_runs import config, noisy_scans, run_on, sha_of
 from small_systems import Models, make_system
@@ -97,11 +98,11 @@ def print_bands(comm):
             print(line)
 
 
-def test_any_number_of_ranks_chooses_the_same(tmp_path):
-    alone = list(found_by(None, (tmp_path / "model", tmp_path / "estimate")))
-    for n_ranks in (2, 5):
-        out = run_ranks(print_bands, n_ranks).out
-        assert all(line in out for line in alone)
+@pytest.mark.parametrize("n_ranks", cases(5, long=(2,)))
+def test_any_number_of_ranks_chooses_the_same(tmp_path, n_ranks):
+    out = run_ranks(print_bands, n_ranks).out
+    alone = found_by(None, (tmp_path / "model", tmp_path / "estimate"))
+    assert all(line in out for line in alone)
 
 
 def test_plans_know_the_bands_where_the_data_need_not_be_read():
