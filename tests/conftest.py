@@ -42,7 +42,7 @@ def rank_server(request, own_folders, tmp_path_factory):
 
     Ranks that it forks have hashes of strings and addresses in common, which those of other jobs do not.
     """
-    if request.config.getoption("fork_ranks") and hasattr(os, "pidfd_open"):
+    if request.config.getoption("fork_ranks") and mpi.can_fork_ranks():
         with mpi.forked_ranks(tmp_path_factory.mktemp("server")):
             yield
     else:

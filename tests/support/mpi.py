@@ -74,6 +74,15 @@ def check_same_on_ranks(function: Callable[..., Any], n_ranks: int) -> None:
     assert all(value == alone for value in values), f"{n_ranks} ranks and one process differ"
 
 
+def can_fork_ranks() -> bool:
+    """Return whether the system tells of the end of a process by a file, as the server of ranks needs."""
+    try:
+        os.close(os.pidfd_open(os.getpid()))
+    except (AttributeError, OSError):
+        return False
+    return True
+
+
 @contextlib.contextmanager
 def forked_ranks(folder: Path) -> Iterator[None]:
     """Have `run_ranks` fork ranks from a server, whose socket is in a folder."""
