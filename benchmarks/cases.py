@@ -25,6 +25,7 @@ from petamap.data.config import RunConfig, open_sources, parse_config
 from petamap.data.observation import Observation
 from petamap.mapmaking.cg import ConjugateGradients
 from petamap.mapmaking.noise_kernels import declared_model
+from petamap.mapmaking.normal_operator import NormalOperator
 from petamap.mapmaking.right_hand_side import right_hand_side
 from petamap.mapmaking.system import MapmakingSystem, set_up
 from petamap.mapmaking.system_options import SystemOptions
@@ -121,7 +122,7 @@ class Solver:
 
     def __post_init__(self) -> None:
         system = self.system
-        self.operator = system.operator()
+        self.operator = cast(NormalOperator, system.operator())
         self.gradients = ConjugateGradients(self.operator, system.preconditioner)
         self.ones = system.shared.zeros(system.projection.stokes.n)
         self.ones.pixels[:] = 1
