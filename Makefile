@@ -226,8 +226,14 @@ $(FFT)/.installed: $(STAMP)
 benchmark-datatypes: $(FFT)/.installed
 	$(FFT)/bin/python benchmarks/datatypes.py
 
+# BACKEND=cuda: on an accelerator, with CuPy in .venv.
+BACKEND ?= cpu
 benchmark: $(STAMP)
+ifeq ($(BACKEND),cuda)
+	$(BIN)/python benchmarks/accelerator.py --peers $(PEERS)
+else
 	MIDAPACK=$(MIDAPACK) $(BIN)/python benchmarks/speed.py --peers $(PEERS)
+endif
 
 # PETSc comes with its Open MPI and Python from Debian: apt install python3-petsc4py python3-mpi4py openmpi-bin
 PETSC := .venv-petsc
