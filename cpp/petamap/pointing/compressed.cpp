@@ -123,14 +123,14 @@ void write_pixels(const sky::Healpix& grid, const double* heights, const double*
 template <bool nested>
 void write_pixels(const Arc& arc, const sky::Healpix& healpix, const double* heights,
                   const double* longitudes, std::int32_t* pixels) {
-    using enum Arc::Zone;
+    using Zone = Arc::Zone;
     switch (arc.zone) {
-        case kBelt:
-            return write_pixels<kBelt, nested>(healpix, heights, longitudes, pixels);
-        case kCap:
-            return write_pixels<kCap, nested>(healpix, heights, longitudes, pixels);
-        case kBoth:
-            return write_pixels<kBoth, nested>(healpix, heights, longitudes, pixels);
+        case Zone::kBelt:
+            return write_pixels<Zone::kBelt, nested>(healpix, heights, longitudes, pixels);
+        case Zone::kCap:
+            return write_pixels<Zone::kCap, nested>(healpix, heights, longitudes, pixels);
+        case Zone::kBoth:
+            return write_pixels<Zone::kBoth, nested>(healpix, heights, longitudes, pixels);
     }
 }
 
@@ -141,8 +141,8 @@ constexpr std::array kSamplePlaces = [] {
 }();
 
 // Pixels of HEALPix and, unless `angles` is null, response angles in turns / 2^32 of the samples of an arc.
-void expand_arc(const Arc arc, const sky::Grid& grid, std::int32_t (&pixels)[Arc::kSamples],
-                std::uint32_t* angles) {
+[[gnu::always_inline]] inline void expand_arc(const Arc& arc, const sky::Grid& grid,
+                                              std::int32_t (&pixels)[Arc::kSamples], std::uint32_t* angles) {
     alignas(64) double values[Arc::kQuantities][Arc::kSamples];
 #pragma omp simd
     for (std::int32_t k = 0; k < Arc::kSamples; ++k) {
