@@ -123,6 +123,6 @@ def _import_cupy() -> Any:
         import cupy.cuda.cufft
     except ImportError:
         raise ConfigError(
-            'resources.backend = "cuda" needs CuPy', mend="pip install cupy-cuda13x (or the one of your CUDA)"
+            'resources.backend = "cuda" needs CuPy', mend="pip install cupy-cuda13x, or the one of your CUDA"
         ) from None
     return cupy
