@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -84,10 +85,19 @@ class CupyDevice:
         return int(self._device.mem_info[0])
 
     def upload(self, values: AnyArray) -> Any:
-        return self._cupy.asarray(values, order="C")
+        return self._allocated(lambda: self._cupy.asarray(values, order="C"))
 
     def empty(self, shape: tuple[int, ...], dtype: type) -> Any:
-        return self._cupy.empty(shape, dtype)
+        return self._allocated(lambda: self._cupy.empty(shape, dtype))
+
+    def _allocated(self, make: Callable[[], Any]) -> Any:
+        try:
+            return make()
+        except self._cupy.cuda.memory.OutOfMemoryError as error:
+            raise ResourceError(
+                f"{self.name} is full: {error}",
+                mend='use more devices or fewer maps at once, or set resources.backend = "cpu"',
+            ) from None
 
     def write(self, values: AnyArray, to: Any) -> None:
         to.reshape(-1)[: values.size].set(np.ascontiguousarray(values).reshape(-1))
@@ -109,7 +119,8 @@ class CupyDevice:
         cufft = self._cupy.cuda.cufft
         shape: tuple[int, int] = time.shape
         if shape not in self._plans:
-            self._plans[shape] = cufft.Plan1d(shape[1], cufft.CUFFT_Z2Z, shape[0])
+            plan = self._allocated(lambda: cufft.Plan1d(shape[1], cufft.CUFFT_Z2Z, shape[0]))
+            self._plans[shape] = plan
         self._plans[shape].fft(time, time, cufft.CUFFT_INVERSE if inverse else cufft.CUFFT_FORWARD)
 
 

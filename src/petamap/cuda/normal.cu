@@ -10,8 +10,8 @@
 
 namespace petamap::cuda {
 
-constexpr int kRun =
-    4;  // samples that a thread adds up: neighbours often see one pixel (petamap.cuda.normal_pass)
+// Samples that a thread adds up, as neighbours often see one pixel; as in petamap.cuda.normal_pass.
+constexpr int kRun = 4;
 
 // One of vectors side by side, [n_local][n_stokes][width] and [n_gaps][width]. (Kernels take no structures:
 // not every library passes them.)

@@ -77,7 +77,6 @@ class NormalPass:
         # rows before and after a transform, and their samples
         work = self._rows * (2 * 16 * self._n + 8 * stride)
         self._require(sum(one.nbytes for one in arrays.values()) + work + 16 * (n_local * n_stokes + n_gaps))
-        self._blocks = blocks
         self._most_out, self._most_in = int(blocks[:, 3].max(initial=0)), stride
         self._held = {name: device.upload(values) for name, values in arrays.items()}
         self._held |= {"blocks": device.upload(blocks), "responses": device.upload(responses)}
