@@ -290,9 +290,7 @@ class RunSetup:
                 "allow more with noise.max_rounds, or a larger noise.tolerance"
             )
         if not found.maps_converged:
-            self.warn(
-                "a map that the noise was estimated with has not converged: allow more solver.max_iterations"
-            )
+            self.warn("a map that noise was estimated with has not converged: raise solver.max_iterations")
         return found
 
     def _choose_bands(self) -> None:

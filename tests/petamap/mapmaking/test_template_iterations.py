@@ -9,7 +9,7 @@ from mpi import check_same_on_ranks
 from petacomm.base.progress import SilentProgress
 from petacomm.mpi import SerialCommunicator
 from petamap.data.config import open_sources, parse_config
-from petamap.mapmaking import preconditioning
+from petamap.mapmaking import model_inputs, preconditioning
 from petamap.mapmaking.amplitude_inverse import AmplitudeInverse
 from petamap.mapmaking.right_hand_side import right_hand_side
 from petamap.mapmaking.setup import RunSetup
@@ -67,7 +67,7 @@ def test_templates_take_few_more_iterations(templates, without):
 
 def test_slow_modes_are_why(monkeypatch, without):
     """Of baselines, which nothing but the noise's least frequency tells from the mean of the map."""
-    monkeypatch.setattr(preconditioning, "slow_steps", lambda *_: 0)
+    monkeypatch.setattr(model_inputs, "slow_steps", lambda *_: 0)
     assert iterations('[[source]]\nkind = "baselines"\nlength = "30 s"\n') > 1.5 * without
 
 
