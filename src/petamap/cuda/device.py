@@ -132,8 +132,9 @@ def _import_cupy() -> Any:
     try:
         import cupy
         import cupy.cuda.cufft
-    except ImportError:
+    except ImportError as error:
         raise ConfigError(
-            'resources.backend = "cuda" needs CuPy', mend="pip install cupy-cuda13x, or the one of your CUDA"
+            f'resources.backend = "cuda" needs CuPy: {" ".join(str(error).split())}',
+            mend='pip install "cupy-cuda13x[ctk]", or the one of your CUDA',
         ) from None
     return cupy
