@@ -39,10 +39,16 @@ def faults_of(wheel):
 def faults_of_installation():
     """Return what is wrong with the petamap of this Python."""
     import petamap
+    from petacomm.base.errors import UserError
+    from petamap.cuda.source import kernel_source
 
     faults = [f"{name} is on the PATH" for name in _COMPILERS if shutil.which(name)]
     if "site-packages" not in petamap.__file__:
         faults.append(f"{petamap.__file__} is not installed")
+    try:
+        kernel_source()
+    except UserError as error:
+        faults.append(str(error))
     return faults
 
 
