@@ -35,10 +35,10 @@ inline std::uint32_t plate_angle(const Samples& s, const Pointing& p, std::int64
     return pointing::wrapped(4.0 * (turn - std::floor(turn)));
 }
 
-// Arcs that the threads of a block have fitted, and of which all threads then evaluate the samples, so that
-// those that follow each other are written together. Stored without constructors, as memory that threads
-// share is.
-struct WaitingArcs {
+// Arcs that the threads of a block have fitted, one each, and of which all threads then evaluate the samples,
+// so that those that follow each other are written together. Stored without constructors, as memory that
+// threads share is.
+struct SharedArcs {
     static constexpr int kMost = kThreads;
     double factors[kMost][Arc::kQuantities][Arc::kNodes];
     std::int64_t first[kMost];              // sample of the observation
@@ -59,9 +59,9 @@ class Expansion {
 
     // Samples [from, to) of a window of [begin, end). An arc is expanded whole by the window in which the
     // first of its samples that are wanted lies. The first one of a thread waits for `evaluate`.
-    void expand(std::int64_t from, std::int64_t to, std::int64_t begin, std::int64_t end,
-                WaitingArcs& waiting, int thread) const {
-        waiting.begin[thread] = waiting.end[thread] = 0;
+    void expand(std::int64_t from, std::int64_t to, std::int64_t begin, std::int64_t end, SharedArcs& shared,
+                int thread) const {
+        shared.begin[thread] = shared.end[thread] = 0;
         const pointing::Boresight boresight{s_.knots + 4 * p_.first_knot, s_.ranges + 2 * p_.first_range,
                                             s_.interpolation + 3 * p_.first_piece, p_.n_pieces};
         for (std::int64_t sample = from; sample < to;) {
@@ -78,30 +78,30 @@ class Expansion {
             const std::int64_t arc_end =
                 std::min(arc_begin + Arc::kSamples, piece.knots.interval_end(i, local, stop - piece.first));
             if (sample == std::max(begin, piece.first + arc_begin))
-                fit_arc(piece, i, arc_begin, local, arc_end, waiting, thread);
+                fit_arc(piece, i, arc_begin, local, arc_end, shared, thread);
             sample = piece.first + arc_end;
         }
     }
 
     // Write the samples of all arcs that wait; a thread takes every kThreads-th.
-    void evaluate(const WaitingArcs& waiting, int thread) const {
-        for (int i = thread; i < WaitingArcs::kMost * Arc::kSamples; i += kThreads) {
+    void evaluate(const SharedArcs& shared, int thread) const {
+        for (int i = thread; i < SharedArcs::kMost * Arc::kSamples; i += kThreads) {
             const int number = i / Arc::kSamples, k = i % Arc::kSamples;
-            if (k < waiting.begin[number] || k >= waiting.end[number]) continue;
-            write(waiting.first[number] + k, waiting.factors[number], waiting.zones[number], k);
+            if (k < shared.begin[number] || k >= shared.end[number]) continue;
+            write(shared.first[number] + k, shared.factors[number], shared.zones[number], k);
         }
     }
 
   private:
     void fit_arc(const Piece& piece, std::int64_t interval, std::int64_t first, std::int64_t begin,
-                 std::int64_t end, WaitingArcs& waiting, int thread) const {
+                 std::int64_t end, SharedArcs& shared, int thread) const {
         const Segment segment = piece.segment(interval, sight_);
         pointing::ArcFits<1> fits;
         fits.set(0, segment, piece.knots, interval, first);
         fits.fit(1);
         const Arc arc = fits.arc(0);
-        if (arc.smooth && waiting.begin[thread] == waiting.end[thread])
-            return keep(arc, piece.first + first, begin - first, end - first, waiting, thread);
+        if (arc.smooth && shared.begin[thread] == shared.end[thread])
+            return keep(arc, piece.first + first, begin - first, end - first, shared, thread);
         for (std::int64_t k = begin; k < end; ++k) {
             if (arc.smooth)
                 write(piece.first + k, arc.factors, arc.zone, static_cast<std::int32_t>(k - first));
@@ -111,13 +111,13 @@ class Expansion {
     }
 
     static void keep(const Arc& arc, std::int64_t first, std::int64_t begin, std::int64_t end,
-                     WaitingArcs& waiting, int thread) {
+                     SharedArcs& shared, int thread) {
         for (int i = 0; i < Arc::kQuantities; ++i)
-            for (int j = 0; j < Arc::kNodes; ++j) waiting.factors[thread][i][j] = arc.factors[i][j];
-        waiting.first[thread] = first;
-        waiting.begin[thread] = static_cast<std::int32_t>(begin);
-        waiting.end[thread] = static_cast<std::int32_t>(end);
-        waiting.zones[thread] = arc.zone;
+            for (int j = 0; j < Arc::kNodes; ++j) shared.factors[thread][i][j] = arc.factors[i][j];
+        shared.first[thread] = first;
+        shared.begin[thread] = static_cast<std::int32_t>(begin);
+        shared.end[thread] = static_cast<std::int32_t>(end);
+        shared.zones[thread] = arc.zone;
     }
 
     void write(std::int64_t sample, const double (&factors)[Arc::kQuantities][Arc::kNodes], Arc::Zone zone,

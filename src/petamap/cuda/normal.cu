@@ -26,12 +26,12 @@ struct Sums {
     double scale;
 };
 
-inline double value_of(const Samples& s, const Look& look, const Vector& vector) {
-    if (look.pixel < 0) return s.n_gaps > 0 ? vector.gaps[~look.pixel * vector.width] : 0.0;
-    const double* row = vector.map + look.pixel * s.n_stokes * vector.width;
+inline double value_of(const Samples& s, const Sample& sample, const Vector& vector) {
+    if (sample.pixel < 0) return s.n_gaps > 0 ? vector.gaps[~sample.pixel * vector.width] : 0.0;
+    const double* row = vector.map + sample.pixel * s.n_stokes * vector.width;
     double sum = 0;
-    for_stokes(s, [&](int k, std::int64_t place) { sum += look.response[k] * row[place * vector.width]; });
-    return look.gain * sum;
+    for_stokes(s, [&](int k, std::int64_t place) { sum += sample.response[k] * row[place * vector.width]; });
+    return sample.gain * sum;
 }
 
 // The terms of samples that follow each other in one pixel, added up.
@@ -53,18 +53,18 @@ struct SharedTerms {
             for (int k = 0; k < kRun; ++k) to_[k].pixel = -1;
         }
 
-        void add(const Look& look, double time) {
+        void add(const Sample& sample, double time) {
             const double scaled = time * sums_.scale;
-            if (look.pixel < 0) {
-                if (s_.n_gaps > 0) add_to(sums_.gaps + ~look.pixel, nearest_integer(scaled));
+            if (sample.pixel < 0) {
+                if (s_.n_gaps > 0) add_to(sums_.gaps + ~sample.pixel, nearest_integer(scaled));
                 return;
             }
-            const double value = scaled * look.gain;
+            const double value = scaled * sample.gain;
             std::int64_t terms[3];
-            for (int k = 0; k < 3; ++k) terms[k] = nearest_integer(value * look.response[k]);
-            if (look.pixel != open_.pixel) {
+            for (int k = 0; k < 3; ++k) terms[k] = nearest_integer(value * sample.response[k]);
+            if (sample.pixel != open_.pixel) {
                 finish();
-                open_ = {look.pixel, {terms[0], terms[1], terms[2]}};
+                open_ = {sample.pixel, {terms[0], terms[1], terms[2]}};
             } else {
                 for (int k = 0; k < 3; ++k) open_.values[k] += terms[k];
             }
@@ -117,7 +117,7 @@ extern "C" __global__ void number_gaps(const Samples* samples, const std::int64_
 
 // Expand the pointing of the batch's lines of sight, a window a thread; blocks[y] is one that has it.
 extern "C" __global__ void expand(const Samples* samples, const std::int64_t* blocks) {
-    SHARED(WaitingArcs, waiting);
+    SHARED(SharedArcs, shared);
     const Samples s = *samples;
     const Block& block = s.blocks[blocks[blockIdx.y]];
     const Stream& stream = s.streams[block.stream];
@@ -134,9 +134,9 @@ extern "C" __global__ void expand(const Samples* samples, const std::int64_t* bl
         // what lies outside the recorded samples are gaps
         for (std::int64_t k = from; k < to; ++k)
             if (k < begin || k >= end) out[k] = {-1, 0};
-        expansion.expand(std::max(from, begin), std::min(to, end), begin, end, waiting, thread);
+        expansion.expand(std::max(from, begin), std::min(to, end), begin, end, shared, thread);
     });
-    in_threads([&](int thread, std::int64_t) { expansion.evaluate(waiting, thread); });
+    in_threads([&](int thread, std::int64_t) { expansion.evaluate(shared, thread); });
 }
 
 // time[y] = P (map, gaps) of block y of the batch, in the places of its transform; zero beyond n_blocks.
@@ -154,8 +154,9 @@ extern "C" __global__ void gather(const Samples* samples, const std::int64_t* bl
             const Block& block = s.blocks[number];
             const petamap::mapmaking::Halves halves(block, s.n_lag, s.n - 2 * s.n_lag);
             const std::int64_t i = p - halves.a_begin, j = p - halves.b_begin + halves.b_skip;
-            if (i >= 0 && i < halves.a_count) a = value_of(s, look_at(s, number, place, i), vector);
-            if (p >= halves.b_begin && j < block.n_in) b = value_of(s, look_at(s, number, place, j), vector);
+            if (i >= 0 && i < halves.a_count) a = value_of(s, sample_at(s, number, place, i), vector);
+            if (p >= halves.b_begin && j < block.n_in)
+                b = value_of(s, sample_at(s, number, place, j), vector);
         }
         time[2 * (y * s.n + p)] = a;
         time[2 * (y * s.n + p) + 1] = b;
@@ -190,7 +191,7 @@ extern "C" __global__ void scatter(const Samples* samples, const std::int64_t* b
         SharedTerms::Writer writer(terms, thread, s, sums);
         const std::int64_t begin = kRun * run, end = std::min(begin + kRun, block.n_out);
         for (std::int64_t k = begin; k < end; ++k)
-            writer.add(look_at(s, number, place, block.n_left + k),
+            writer.add(sample_at(s, number, place, block.n_left + k),
                        own[k < half ? 2 * k : 2 * (k - half) + 1]);
         writer.finish();
     });
@@ -213,8 +214,8 @@ extern "C" __global__ void weigh(const Samples* samples, const std::int64_t* blo
         SharedTerms::Writer writer(terms, thread, s, sums);
         const std::int64_t begin = kRun * run, end = std::min(begin + kRun, block.n_out);
         for (std::int64_t k = begin; k < end; ++k) {
-            const Look look = look_at(s, number, place, block.n_left + k);
-            writer.add(look, value_of(s, look, vector) * weight);
+            const Sample sample = sample_at(s, number, place, block.n_left + k);
+            writer.add(sample, value_of(s, sample, vector) * weight);
         }
         writer.finish();
     });

@@ -14,12 +14,22 @@ WINDOW = 64  # samples that a thread expands (samples.h)
 
 _RING, _NESTED = 0, 1  # kinds of grids (petamap.sky.pixelization)
 
-# `Pointing` in samples.h
-_POINTING = np.dtype(
-    [(name, np.int64) for name in ("knot", "range", "piece", "n_pieces", "sight", "detector", "plate")]
-    + [("plate_phase", np.uint64), ("plate_rate", np.uint64), ("turn", np.int64), ("n_turns", np.int64)]
-    + [("plate_spacing", np.float64), ("plate_offset", np.float64)]
-)
+# What ``CompressedPointing.kernel_arguments()`` returns, in order.
+_ARGUMENTS = (
+    "knots", "ranges", "interpolation", "detectors", "sights", "sight_of", "turns", "plate", "plate_phase",
+    "plate_rate", "plate_turns", "plate_spacing", "plate_offset", "efficiency",
+)  # fmt: skip
+# Arrays of all observations, one behind the other: members of `Samples` in samples.h ...
+_JOINED = ("knots", "ranges", "interpolation", "sights", "sight_of", "turns", "plate_turns")
+# ... and in `Pointing` there, where each observation's begin.
+_FIRSTS = {"first_knot": "knots", "first_range": "ranges", "first_piece": "interpolation",
+           "first_sight": "sights", "first_detector": "turns", "first_turn": "plate_turns"}  # fmt: skip
+_POINTING = np.dtype([
+    ("first_knot", np.int64), ("first_range", np.int64), ("first_piece", np.int64), ("n_pieces", np.int64),
+    ("first_sight", np.int64), ("first_detector", np.int64), ("plate", np.int64), ("plate_phase", np.uint64),
+    ("plate_rate", np.uint64), ("first_turn", np.int64), ("n_turns", np.int64),
+    ("plate_spacing", np.float64), ("plate_offset", np.float64),
+])  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -78,26 +88,19 @@ class CompressedSamples:
     gap_length: int
 
     @staticmethod
-    def takes(grid: AnyArray) -> bool:
-        """Return whether pixels of a grid can be expanded."""
+    def supports(grid: AnyArray) -> bool:
+        """Return whether kernels can expand the pixels of a grid."""
         return int(grid[0]) in (_RING, _NESTED)
+
+    @property
+    def _named(self) -> list[dict[str, Any]]:
+        return [dict(zip(_ARGUMENTS, one, strict=True)) for one in self.pointings]
 
     def arrays(self, blocks: Int64Array) -> dict[str, AnyArray]:
         """Return the members of `Samples` that are arrays."""
         words, before = self._seen()
-        joined = {
-            name: np.concatenate([np.asarray(one[item]) for one in self.pointings])
-            for item, name in enumerate(_ITEMS)
-            if name
-        }
-        # indices into the arrays of one observation
-        found = {
-            "streams": self.streams,
-            "pointings": self._table(),
-            "words": words,
-            "before": before,
-            **joined,
-        }
+        found = {name: np.concatenate([one[name] for one in self._named]) for name in _JOINED}
+        found |= {"streams": self.streams, "pointings": self._table(), "words": words, "before": before}
         if self.gap_bits is not None:
             n_windows = -(-blocks[:, 1] // WINDOW)
             found["gap_bits"] = self.gap_bits
@@ -117,7 +120,7 @@ class CompressedSamples:
     def sights(self, blocks: Int64Array) -> Int64Array:
         """Return what the expanded samples of each block depend on, (n_block, n)."""
         streams = self.streams[blocks[:, 5]]
-        sights = [np.asarray(one[_SIGHT_OF]) for one in self.pointings]
+        sights = [one["sight_of"] for one in self._named]
         firsts = np.concatenate([[0], np.cumsum([len(one) for one in sights])])
         of = np.concatenate(sights)[firsts[streams[:, 0]] + streams[:, 1]]
         starts = blocks[:, 0] + streams[:, 2]
@@ -133,24 +136,12 @@ class CompressedSamples:
 
     def _table(self) -> AnyArray:
         """Return where the arrays of each observation begin in those of all, and its wave plate."""
-        table = np.zeros(len(self.pointings), _POINTING)
-        lengths = {"knot": _KNOTS, "range": _RANGES, "piece": _PIECES, "sight": _SIGHTS, "detector": _TURNS,
-                   "turn": _PLATE_TURNS}  # fmt: skip
-        for name, item in lengths.items():
-            table[name][1:] = np.cumsum([len(one[item]) for one in self.pointings])[:-1]
-        table["n_pieces"] = [len(one[_PIECES]) for one in self.pointings]
-        table["n_turns"] = [len(one[_PLATE_TURNS]) for one in self.pointings]
-        for name, item in {
-            "plate": 7,
-            "plate_phase": 8,
-            "plate_rate": 9,
-            "plate_spacing": 11,
-            "plate_offset": 12,
-        }.items():
-            table[name] = [one[item] for one in self.pointings]
+        named = self._named
+        table = np.zeros(len(named), _POINTING)
+        for member, name in _FIRSTS.items():
+            table[member][1:] = np.cumsum([len(one[name]) for one in named])[:-1]
+        table["n_pieces"] = [len(one["interpolation"]) for one in named]
+        table["n_turns"] = [len(one["plate_turns"]) for one in named]
+        for name in ("plate", "plate_phase", "plate_rate", "plate_spacing", "plate_offset"):
+            table[name] = [one[name] for one in named]
         return table
-
-
-# Items of ``CompressedPointing.kernel_arguments()`` that are arrays, by their names in samples.h.
-_ITEMS = ("knots", "ranges", "interpolation", "", "sights", "sight_of", "turns", "", "", "", "plate_turns")
-_KNOTS, _RANGES, _PIECES, _SIGHTS, _SIGHT_OF, _TURNS, _PLATE_TURNS = 0, 1, 2, 4, 5, 6, 10

@@ -61,8 +61,8 @@ struct Samples {
     std::int64_t stride;
 };
 
-// A sample: its pixel or ~slot, and its response to I, Q and U but for the gain.
-struct Look {
+// The pixel of a sample, or ~slot in a gap, and its response to I, Q and U but for the gain.
+struct Sample {
     std::int32_t pixel;
     double gain;
     double response[3];
@@ -115,31 +115,31 @@ inline std::int64_t slot_of(const Samples& s, const Block& block, std::int64_t n
     return slot + begun - 1;
 }
 
-inline Look look_at(const Samples& s, std::int64_t number, std::int64_t place, std::int64_t i) {
+inline Sample sample_at(const Samples& s, std::int64_t number, std::int64_t place, std::int64_t i) {
     const Block& block = s.blocks[number];
-    Look look;
+    Sample sample;
     std::uint32_t angle = 0;
-    look.gain = 1.0;
+    sample.gain = 1.0;
     if (s.pixels) {
-        const std::int64_t sample = block.first + i;
-        look.pixel = s.pixels[sample];
-        if (s.n_stokes > 1) angle = s.angles[sample];
-        if (s.gains) look.gain = s.gains[sample];
+        const std::int64_t held = block.first + i;
+        sample.pixel = s.pixels[held];
+        if (s.n_stokes > 1) angle = s.angles[held];
+        if (s.gains) sample.gain = s.gains[held];
     } else {
         const Expanded expanded = s.expanded[place * s.stride + i];
         const Stream& stream = s.streams[block.stream];
-        look.pixel = expanded.pixel;
+        sample.pixel = expanded.pixel;
         angle = expanded.angle + s.turns[s.pointings[stream.pointing].first_detector + stream.detector];
         if (s.gap_bits && is_marked(s.gap_bits, block.first + i))
-            look.pixel = ~static_cast<std::int32_t>(slot_of(s, block, number, i));
+            sample.pixel = ~static_cast<std::int32_t>(slot_of(s, block, number, i));
     }
     double sine = 0, cosine = 0;
     if (s.n_stokes > 1) sincospi(angle * 0x1p-31, &sine, &cosine);
     const double efficiency = s.responses[2 * block.stream + 1];
-    look.response[0] = s.responses[2 * block.stream];
-    look.response[1] = efficiency * cosine;
-    look.response[2] = efficiency * sine;
-    return look;
+    sample.response[0] = s.responses[2 * block.stream];
+    sample.response[1] = efficiency * cosine;
+    sample.response[2] = efficiency * sine;
+    return sample;
 }
 
 }  // namespace petamap::cuda

@@ -10,7 +10,7 @@ from petamap.cuda.sample_tables import CompressedSamples, KeptSamples
 from petamap.mapmaking.noise_kernels import InverseNoise
 from petamap.mapmaking.projection import Projection
 
-CPU, CUDA = "cpu", "cuda"
+CUDA = "cuda"
 
 
 def open_device(backend: str, comm: Communicator) -> Device | None:
@@ -30,7 +30,7 @@ def can_expand_on_device(projection: Projection) -> bool:
     return (
         projection.can_expand
         and projection.sky is projection.pixelization  # no parts of the data
-        and CompressedSamples.takes(projection.sky.grid)
+        and CompressedSamples.supports(projection.sky.grid)
     )
 
 

@@ -28,7 +28,7 @@ _MOST_COARSE = 64
 
 @dataclass(frozen=True)
 class ModelInputs:
-    """What such preconditioners are made of: parts of the system."""
+    """Parts of the system that preconditioners with a model are made of."""
 
     inputs: PreconditionerInputs
 

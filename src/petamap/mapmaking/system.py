@@ -392,7 +392,7 @@ def _pointing_choice(projection: Projection, options: SystemOptions, comm: Commu
 
         can_expand = can_expand_on_device(projection)
     if comm.max(float(not can_expand)) == 0:
-        # a device has less memory, and expands while it waits for that
+        # a device has less memory than its host, and expanding takes it little
         return "recompute" if options.device and options.pointing == "auto" else options.pointing
     if options.pointing == "recompute":
         what = (

@@ -142,7 +142,7 @@ def test_pixels_that_are_not_expanded_are_kept(device):
         make_system([scan(rng, 100)], patch, device=device, n_lag=8, pointing="recompute")
 
 
-def test_too_little_memory(device):
+def test_too_little_memory():
     rng = np.random.default_rng(11)
     device = HostDevice(None, free=1 << 20)
     system = make_system([scan(rng, 100)], Healpix(16), device=device, n_lag=8)
