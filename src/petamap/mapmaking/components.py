@@ -97,7 +97,9 @@ class ComponentPreconditioner(Preconditioner):
     def __init__(self, bands: Preconditioner, shared: SharedUnknowns, pixels: ComponentPixels) -> None:
         self._bands, self._shared, self._pixels = bands, shared, pixels
         self.description = f"{bands.description}, of bands"
-        local = getattr(bands, "local", bands)  # beside it, amplitudes of templates have their own
+        from petamap.mapmaking.template_model import AmplitudePreconditioner  # most runs have no components
+
+        local = bands.local if isinstance(bands, AmplitudePreconditioner) else bands
         self._is_local = isinstance(local, BlockDiagonalPreconditioner)
 
     def apply(self, vectors: Unknowns) -> Unknowns:
