@@ -9,6 +9,7 @@ import hashlib
 import os
 import platform
 import re
+import signal
 import stat
 import tempfile
 import time
@@ -22,6 +23,8 @@ from petacomm.base.errors import ConfigError, ResourceError
 _TEMPORARY = re.compile(r"^\..*\.(?P<process>\d+)-(?P<where>[0-9a-f]{8})-\w{8}(\.[^.]*)?$")
 # Seconds without a write after which a process that cannot be asked is taken to have ended.
 _ABANDONED_S = 3600
+# Clocks of file systems are that far from those of their machines.
+_CLOCKS_DIFFER_S = 60
 _cleaned: set[Path] = set()  # folders
 
 
@@ -61,7 +64,8 @@ def remove_abandoned(folder: Path) -> None:
     """Remove temporary files that killed processes have left in a folder, the first time that it is asked to.
 
     The name of a temporary file tells the process that writes it. One of this machine that runs keeps its
-    files; one of another machine keeps those that it has written to within the last hour.
+    files, unless it is being killed; one of another machine keeps those that it has written to within the
+    last hour.
     """
     if folder in _cleaned:
         return
@@ -75,15 +79,38 @@ def remove_abandoned(folder: Path) -> None:
 
 
 def _is_abandoned(entry: os.DirEntry[str], process: int, where: str) -> bool:
+    written = entry.stat(follow_symlinks=False).st_mtime
     if where != _here():
-        return entry.stat(follow_symlinks=False).st_mtime < time.time() - _ABANDONED_S
+        return written < time.time() - _ABANDONED_S
     try:
         os.kill(process, 0)
     except ProcessLookupError:
         return True
     except OSError:  # of another user
         pass
-    return False
+    return _has_ended(process, written)
+
+
+def _has_ended(process: int, written: float) -> bool:
+    """Return whether a process that the system still knows can write no more, or is not the one that wrote.
+
+    A process that was killed stays until its parent has asked for its end, and before that while it waits for
+    a disk. Its number may be that of another one that began since.
+    """
+    try:
+        status = dict(line.split(":", 1) for line in _of_process(process, "status").splitlines())
+        pending = int(status["SigPnd"], 16) | int(status["ShdPnd"], 16)
+        if status["State"].split()[0] in "ZX" or pending >> (signal.SIGKILL - 1) & 1:
+            return True
+        ticks = int(_of_process(process, "stat").rpartition(")")[2].split()[19])  # since the boot
+    except (OSError, KeyError, ValueError):  # no Linux, or it ends just now
+        return False
+    began = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / os.sysconf("SC_CLK_TCK")
+    return began > written + _CLOCKS_DIFFER_S
+
+
+def _of_process(process: int, name: str) -> str:
+    return Path(f"/proc/{process}/{name}").read_text(encoding="ascii", errors="replace")
 
 
 @functools.cache

@@ -135,3 +135,44 @@ def test_files_of_other_machines_are_kept_for_an_hour(tmp_path, monkeypatch):
         os.utime(left, (0, left.stat().st_mtime - age))
         write(tmp_path / "b.h5")
         assert len(contents(tmp_path)) == n_left
+
+
+@pytest.fixture
+def killed(tmp_path):
+    """Yield a process that is killed, and not yet waited for."""
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    (tmp_path / f".a.txt.{process.pid}-{files._here()}-abcdefgh.txt").write_text("half")
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait(60)
+
+
+def test_files_of_a_killed_process_go_before_its_parent_asks_for_its_end(tmp_path, killed):
+    write(tmp_path / "a.txt")
+    assert len(contents(tmp_path)) == 2  # it runs
+    killed.kill()
+    os.waitid(os.P_PID, killed.pid, os.WEXITED | os.WNOWAIT)
+    files._cleaned.discard(tmp_path)
+    write(tmp_path / "a.txt")
+    assert contents(tmp_path) == {"a.txt": b"new"}
+
+
+def test_files_of_a_process_that_is_being_killed_go(tmp_path, killed, monkeypatch):
+    """As while it waits for a disk: the signal is pending."""
+    of_process = files._of_process
+
+    def pending(process, name):
+        return of_process(process, name).replace("ShdPnd:\t0000000000000000", "ShdPnd:\t0000000000000100")
+
+    monkeypatch.setattr(files, "_of_process", pending)
+    write(tmp_path / "a.txt")
+    assert contents(tmp_path) == {"a.txt": b"new"}
+
+
+def test_files_of_a_process_whose_number_another_has_now_go(tmp_path, killed):
+    (found,) = tmp_path.glob(".a.txt*")
+    os.utime(found, (0, 0))
+    write(tmp_path / "a.txt")
+    assert contents(tmp_path) == {"a.txt": b"new"}
