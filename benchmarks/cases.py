@@ -289,11 +289,11 @@ def binning(one: Solver) -> Callable[[], None]:
     signal = np.random.default_rng(0).standard_normal(int(projection.local.blocks[:, 3].max()))
 
     def work() -> None:
-        for block in projection.local.blocks:
-            looks, values = projection.sample_pointing(block, inputs=False), signal[None, : int(block[3])]
+        for number, block in enumerate(projection.local.blocks):
+            looks, values = projection.outputs(number), signal[None, : int(block[3])]
             kernels.add_signals(
                 looks.pixels, looks.angles, looks.gains, looks.intensity, looks.efficiency,
-                values, values, 2.0**30, 30, sums, gap_sums, largest,
+                values, values, 1.0, 2.0**30, 30, sums, gap_sums, largest,
             )  # fmt: skip
 
     return work

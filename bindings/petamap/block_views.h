@@ -24,12 +24,16 @@ inline std::span<const petamap::mapmaking::Block> blocks_of(const In<std::int64_
     return {reinterpret_cast<const petamap::mapmaking::Block*>(blocks.data()), blocks.shape(0)};
 }
 
-// Outputs lie among the inputs, and with their kernel fit the two halves of a transform.
-inline void require_block(const petamap::mapmaking::Block& block,
-                          const petamap::mapmaking::InverseNoise& noise, std::int64_t n_kernels) {
+inline void require_outputs(const petamap::mapmaking::Block& block) {
     require(block.n_in >= 0 && block.n_left >= 0 && block.n_out >= 0 && block.n_left <= block.n_in &&
                 block.n_out <= block.n_in - block.n_left,
             "blocks: outputs among the inputs");
+}
+
+// Outputs lie among the inputs, and with their kernel fit the two halves of a transform.
+inline void require_block(const petamap::mapmaking::Block& block,
+                          const petamap::mapmaking::InverseNoise& noise, std::int64_t n_kernels) {
+    require_outputs(block);
     require(block.kernel >= 0 && block.kernel < n_kernels, "blocks: kernels that there are");
     if (!noise.convolver) return;
     require(block.n_left <= noise.n_lag && block.n_in - block.n_left - block.n_out <= noise.n_lag,
@@ -150,6 +154,22 @@ class ExpandedTable : public BlockTable {
                 parts_ ? &*parts_ : nullptr};
     }
     std::int64_t n_pixels() const { return index_.n_local(); }
+
+    // Writes the inputs of a block.
+    void expand(std::int64_t number, Out<std::int32_t> pixels, MaybeOut<std::uint32_t> angles) const {
+        require(number >= 0 && number < length(blocks().size()), "number: of a block");
+        const auto i = static_cast<std::size_t>(number);
+        const std::size_t n = pixels.shape(0);
+        require(length(n) == blocks()[i].n_in, "pixels: of the inputs of the block");
+        require(!angles || angles->shape(0) == n, "angles: one for each of the pixels");
+        const auto source = view(angles.has_value());
+        nanobind::gil_scoped_release release;
+        petamap::mapmaking::ExpandedSamples::Shared shared;
+        petamap::mapmaking::ExpandedSamples::Scratch scratch;
+        const auto samples = source.of(blocks()[i], i, shared, scratch);
+        std::copy_n(samples.pixels, n, pixels.data());
+        if (angles) std::copy_n(samples.angles, n, angles->data());
+    }
 
   private:
     std::span<const Stream> all_streams() const {

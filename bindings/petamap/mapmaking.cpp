@@ -17,6 +17,8 @@
 #include "petamap/mapmaking/binned_sums.h"
 #include "petamap/mapmaking/gaps.h"
 #include "petamap/mapmaking/normal.h"
+#include "petamap/mapmaking/signal.h"
+#include "petamap/mapmaking/weights.h"
 #include "pointing_views.h"
 #include "sample_views.h"
 #include "template_views.h"
@@ -110,31 +112,45 @@ void filter_block(In<std::int64_t> block, const Kernels& kernels, In<double, 2> 
     pm::filter_block(one, kernels.view(), input.data(), static_cast<int>(input.shape(0)), time.data());
 }
 
-void add_hits(In<std::int32_t> pixels, Out<std::int64_t> hits) {
-    require_pixels(pixels, hits.shape(0));
-    nb::gil_scoped_release release;
-    pm::add_hits({pixels.data(), nullptr, nullptr, 1, 1}, 0, length(pixels.shape(0)), hits.data());
+void require_weights_row(std::size_t row, int n_stokes) {
+    require(length(row) == pm::weights_row(n_stokes),
+            "sums: hits and the upper triangle of a matrix a pixel");
 }
 
 void add_weights(In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles, MaybeIn<float> gains,
                  double intensity, double efficiency, int n_stokes, double weight, double scale,
-                 Out<std::int64_t, 2> weights) {
+                 Out<std::int64_t, 2> sums) {
     require_stokes(n_stokes, angles.has_value());
-    require(length(weights.shape(1)) == pm::triangle(n_stokes),
-            "weights: the upper triangle of a matrix a pixel");
-    require_pixels(pixels, weights.shape(0));
+    require_weights_row(sums.shape(1), n_stokes);
+    require_pixels(pixels, sums.shape(0));
     const auto samples = samples_of(pixels, angles, gains, intensity, efficiency, pixels.shape(0));
     nb::gil_scoped_release release;
-    pm::add_weights(samples, 0, length(pixels.shape(0)), n_stokes, weight, scale, weights.data());
+    pm::add_weights(samples, length(pixels.shape(0)), n_stokes, weight, scale, sums.data());
+}
+
+// Hits and weights of a table's samples, one way or the other.
+template <class Table>
+void sum_weights(const Table& table, int n_stokes, const In<double>& weights, double scale,
+                 Out<std::int64_t, 3>& sums) {
+    require(n_stokes >= 0 && n_stokes <= 3, "n_stokes: 0 to 3");
+    require_weights_row(sums.shape(2), n_stokes);
+    require(sums.shape(0) >= 1 && sums.shape(0) <= 4096, "sums: of 1 to 4096 threads");
+    require(table.n_pixels() <= length(sums.shape(1)), "sums: a row for each pixel");
+    require(table.n_streams() <= length(weights.shape(0)), "weights: of each stream");
+    for (const pm::Block& block : table.blocks()) require_outputs(block);
+    const pm::WeightSums to{sums.data(), length(sums.shape(1)), n_stokes, static_cast<int>(sums.shape(0))};
+    const auto source = table.view(n_stokes > 1);
+    nb::gil_scoped_release release;
+    pm::add_weights(table.blocks(), source, weights.data(), scale, to);
 }
 
 void add_signals(In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles, MaybeIn<float> gains,
-                 double intensity, double efficiency, In<double, 2> filtered, In<double, 2> weighted,
-                 double scale, int low_bits, Out<std::int64_t, 4> sums, Out<std::int64_t, 3> gap_sums,
-                 Out<double> largest) {
+                 double intensity, double efficiency, In<double, 2> filtered, In<double, 2> data,
+                 double weight, double scale, int low_bits, Out<std::int64_t, 4> sums,
+                 Out<std::int64_t, 3> gap_sums, Out<double> largest) {
     const std::size_t width = filtered.shape(0), n = filtered.shape(1);
     require(is_width(width) && largest.shape(0) == width, "1, 2, 4 or 8 columns");
-    require(weighted.shape(0) == width && weighted.shape(1) == n, "two values a sample");
+    require(data.shape(0) == width && data.shape(1) == n, "two values a sample");
     require(sums.shape(2) == 4 && gap_sums.shape(1) == 2, "two words of two values a pixel, of one a gap");
     require(sums.shape(3) == width && gap_sums.shape(2) == width, "sums of each column");
     require_stokes(length(sums.shape(1)), angles.has_value());
@@ -143,7 +159,7 @@ void add_signals(In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles, MaybeIn
     const auto add = [&] {
         return pm::add_signals(
             samples, static_cast<int>(sums.shape(1)),
-            {filtered.data(), weighted.data(), length(n), static_cast<int>(width)}, scale, low_bits,
+            {filtered.data(), data.data(), weight, length(n), static_cast<int>(width)}, scale, low_bits,
             {sums.data(), gap_sums.data(), length(sums.shape(0)), length(gap_sums.shape(0))}, largest.data());
     };
     require(without_gil(add), "pixels: of the map, or gaps that there are");
@@ -162,12 +178,36 @@ double add_binned(In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles, double
                           {weight_scale, signal_scale, low_bits}, sums.data());
 }
 
+bool zero_gaps(In<std::int32_t> pixels, double unit, Out<double, 2> signals) {
+    const std::int64_t n = length(signals.shape(1));
+    require(length(pixels.shape(0)) == n, "pixels: one a sample");
+    nb::gil_scoped_release release;
+    bool finite = true;
+    for (std::size_t row = 0; row < signals.shape(0); ++row)
+        finite &= pm::zero_gaps(pixels.data(), n, unit, signals.data() + static_cast<std::int64_t>(row) * n);
+    return finite;
+}
+
+void chunk_means(In<double> signal, In<std::int32_t> pixels, Out<double> means, Out<std::uint8_t> valid) {
+    const std::int64_t n = length(means.shape(0));
+    require(valid.shape(0) == means.shape(0), "valid: one a chunk");
+    require(n <= length(signal.shape(0)) / pm::kLevelChunk && signal.shape(0) == pixels.shape(0),
+            "signal, pixels: of all samples of the chunks");
+    pm::chunk_means(signal.data(), pixels.data(), n, means.data(), valid.data());
+}
+
+std::vector<std::int64_t> jumps(In<double> signal, In<std::int32_t> pixels, double times,
+                                std::int64_t fewest) {
+    require(pixels.shape(0) == signal.shape(0), "pixels: one a sample");
+    nb::gil_scoped_release release;
+    return pm::jumps(signal.data(), pixels.data(), length(signal.shape(0)), {times, fewest});
+}
+
 // A block of one stream, whose inputs have these pixels.
 const pm::Block& stream_block(const In<std::int64_t>& block, const In<std::int32_t>& pixels) {
     const auto& one = block_of(block);
     require(length(pixels.shape(0)) == one.n_in, "pixels: of the inputs of the block");
-    require(one.n_left >= 0 && one.n_out >= 0 && one.n_left <= one.n_in && one.n_out <= one.n_in - one.n_left,
-            "block: outputs among the inputs");
+    require_outputs(one);
     require(one.stream >= 0 && one.stream < std::numeric_limits<std::int32_t>::max(), "block: its stream");
     require(std::abs(one.first) <= std::int64_t{1} << 53, "block: its first sample");
     return one;
@@ -289,11 +329,20 @@ void bind_tables(nb::module_& module) {
              nb::arg("index"), nb::arg("streams").noconvert(), nb::arg("responses").noconvert(),
              nb::arg("gap_bits").noconvert().none(), nb::arg("first_slots").noconvert(),
              nb::arg("gap_length"), nb::arg("parts").none() = nb::none(), nb::keep_alive<1, 5>(),
-             nb::keep_alive<1, 11>());
+             nb::keep_alive<1, 11>())
+        .def("expand", &ExpandedTable::expand, nb::arg("number"), nb::arg("pixels").noconvert(),
+             nb::arg("angles").noconvert().none());
 }
 
 template <class Table>
-void bind_apply(nb::module_& module) {
+void bind_passes(nb::module_& module) {
+    module.def(
+        "sum_weights",
+        [](const Table& samples, int n_stokes, In<double> weights, double scale, Out<std::int64_t, 3> sums) {
+            sum_weights(samples, n_stokes, weights, scale, sums);
+        },
+        nb::arg("samples"), nb::arg("n_stokes"), nb::arg("weights").noconvert(), nb::arg("scale"),
+        nb::arg("sums").noconvert());
     module.def(
         "apply",
         [](const Table& samples, const Kernels& kernels, In<double, 3> map, In<double, 2> gaps,
@@ -333,15 +382,14 @@ NB_MODULE(_mapmaking, module) {
         .def("number", &PartTable::number, nb::arg("segment"), nb::arg("start"),
              nb::arg("pixels").noconvert());
     bind_tables(module);
-    bind_apply<KeptTable>(module);
-    bind_apply<ExpandedTable>(module);
+    bind_passes<KeptTable>(module);
+    bind_passes<ExpandedTable>(module);
     module.def("filter_block", filter_block, nb::arg("block").noconvert(), nb::arg("kernels"),
                nb::arg("input").noconvert(), nb::arg("time").noconvert());
-    module.def("add_hits", add_hits, nb::arg("pixels").noconvert(), nb::arg("hits").noconvert());
     module.def("add_weights", add_weights, nb::arg("pixels").noconvert(),
                nb::arg("angles").noconvert().none(), nb::arg("gains").noconvert().none(),
                nb::arg("intensity"), nb::arg("efficiency"), nb::arg("n_stokes"), nb::arg("weight"),
-               nb::arg("scale"), nb::arg("weights").noconvert());
+               nb::arg("scale"), nb::arg("sums").noconvert());
     module.def("add_binned", add_binned, nb::arg("pixels").noconvert(), nb::arg("angles").noconvert().none(),
                nb::arg("intensity"), nb::arg("efficiency"), nb::arg("n_stokes"),
                nb::arg("signal").noconvert(), nb::arg("weight"), nb::arg("weight_scale"),
@@ -349,8 +397,15 @@ NB_MODULE(_mapmaking, module) {
     module.def("add_signals", add_signals, nb::arg("pixels").noconvert(),
                nb::arg("angles").noconvert().none(), nb::arg("gains").noconvert().none(),
                nb::arg("intensity"), nb::arg("efficiency"), nb::arg("filtered").noconvert(),
-               nb::arg("weighted").noconvert(), nb::arg("scale"), nb::arg("low_bits"),
+               nb::arg("data").noconvert(), nb::arg("weight"), nb::arg("scale"), nb::arg("low_bits"),
                nb::arg("sums").noconvert(), nb::arg("gap_sums").noconvert(), nb::arg("largest").noconvert());
+    module.attr("LEVEL_CHUNK") = pm::kLevelChunk;
+    module.def("zero_gaps", zero_gaps, nb::arg("pixels").noconvert(), nb::arg("unit"),
+               nb::arg("signals").noconvert());
+    module.def("chunk_means", chunk_means, nb::arg("signal").noconvert(), nb::arg("pixels").noconvert(),
+               nb::arg("means").noconvert(), nb::arg("valid").noconvert());
+    module.def("jumps", jumps, nb::arg("signal").noconvert(), nb::arg("pixels").noconvert(), nb::arg("times"),
+               nb::arg("fewest"));
     module.def("add_template_signals", add_template_signals, nb::arg("templates"),
                nb::arg("block").noconvert(), nb::arg("pixels").noconvert(), nb::arg("filtered").noconvert(),
                nb::arg("scale"), nb::arg("low_bits"), nb::arg("sums").noconvert());

@@ -16,14 +16,13 @@ def dense_model(system, more=None):
     alive = np.flatnonzero(~system.statistics.dead)
     rows, noises = [], []
     for number, segment in enumerate(projection.local.segments):
-        block = projection.local.blocks[projection.local.blocks[:, 5] == number][0].copy()
-        n = segment.stop - segment.start
-        block[0], block[1], block[2], block[3] = segment.offset, n, 0, n
-        samples, noise = projection.sample_pointing(block, inputs=True), plan.noises[number]
+        n, noise = segment.stop - segment.start, plan.noises[number]
+        samples = projection.kept.slice(segment.offset, segment.offset + n)
+        intensity, efficiency = projection.responses[number]
         good = samples.pixels >= 0
         angle = samples.angles * (2 * np.pi / 2**32)
-        each = np.stack([np.full(n, samples.intensity), np.cos(angle), np.sin(angle)], axis=1)
-        each[:, 1:] *= samples.efficiency
+        each = np.stack([np.full(n, intensity), np.cos(angle), np.sin(angle)], axis=1)
+        each[:, 1:] *= efficiency
         response = np.zeros((n, len(system.keys), 3))
         response[np.flatnonzero(good), samples.pixels[good]] = each[good]
         rows.append(response[good][:, alive].reshape(good.sum(), -1))

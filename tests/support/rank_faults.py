@@ -29,7 +29,7 @@ KINDS = ("exception", "exit", "kill", "memory")
 # In each of these phases, a function whose numbers are to be nan: module, class, name.
 NUMBERS = {
     "noise kernels": ("petamap.mapmaking.noise_kernels", "", "inverse_lags"),
-    "weights": ("petamap.mapmaking.binning", "", "stokes_weights"),
+    "weights": ("petamap.mapmaking.binning", "", "hits_and_weights"),
     "data": ("petamap.mapmaking.projection", "Projection", "read"),
     "iterations": ("petamap.mapmaking.normal_operator", "NormalOperator", "apply_and_dot"),
 }

@@ -17,27 +17,6 @@ bool pixels_within(const std::int32_t* pixels, std::int64_t n, std::int64_t low,
 
 namespace {
 
-template <int kStokes>
-void add_weights_of(const Samples& samples, std::int64_t begin, std::int64_t n, double weight, double scale,
-                    std::int64_t* weights) {
-    constexpr int kRow = triangle(kStokes);
-    const Ahead<std::int64_t, kRow> ahead(samples.pixels + begin, n, weights);
-    for (std::int64_t done = 0; done < n; done += kChunk) {
-        const std::int64_t count = std::min(kChunk, n - done);
-        const std::int32_t* pixels = samples.pixels + begin + done;
-        const Response<kStokes> response(samples, begin + done, count);
-        for (std::int64_t i = 0; i < count; ++i) {
-            ahead.of(done + i);
-            if (pixels[i] < 0) continue;
-            double each[kStokes];
-            response.of(i, samples.gains ? samples.gains[begin + done + i] : 1.0, each);
-            std::int64_t* sum = weights + pixels[i] * std::int64_t{kRow};
-            for (int j = 0; j < kStokes; ++j)
-                for (int k = j; k < kStokes; ++k, ++sum) *sum += to_fixed(weight * each[j] * each[k] * scale);
-        }
-    }
-}
-
 // Two words of one value: whole multiples of the unit, and what is left over in units of 2^-low_bits.
 [[gnu::always_inline]] inline void two_words(double value, double low_scale, std::int64_t& high,
                                              std::int64_t& low) {
@@ -53,14 +32,17 @@ struct SignalWords {
     alignas(64) std::int64_t words[kStokes][4][kChunk];
     double largest = 0;
 
-    SignalWords(const Samples& samples, std::int64_t begin, std::int64_t n, const double* filtered,
-                const double* weighted, double scale, double low_scale) {
+    SignalWords(const Samples& samples, std::int64_t begin, std::int64_t n, const Signals& signals,
+                double scale, double low_scale) {
         const Response<kStokes> response(samples, begin, n);
+        const double *filtered = signals.filtered + begin, *data = signals.data + begin;
+        const double weight = signals.weight;
         for_gains(samples.gains, [&](auto gains) {
-            double most = 0;
-#pragma omp simd reduction(max : most)
+            double most = 0, rest = 0;
+#pragma omp simd reduction(max : most) reduction(+ : rest)
             for (std::int64_t i = 0; i < n; ++i) {
-                const double first = filtered[begin + i] * scale, second = weighted[begin + i] * scale;
+                const double first = filtered[i] * scale, second = data[i] * weight * scale;
+                rest += first - first;
                 const double size = std::max(std::fabs(first), std::fabs(second));
                 most = most < size ? size : most;
                 double each[kStokes];
@@ -70,7 +52,7 @@ struct SignalWords {
                     two_words(second * each[k], low_scale, words[k][2][i], words[k][3][i]);
                 }
             }
-            largest = most;
+            largest = most + rest;
         });
     }
 };
@@ -80,15 +62,17 @@ bool add_signals_of(const Samples& samples, const Signals& signals, double scale
                     const SignalSums& to, double* most) {
     const auto& [sums, gap_sums, n_pixels, n_gaps] = to;
     constexpr std::int64_t kRow = 4 * kStokes;
-    const auto& [filtered, weighted, n, width] = signals;
-    double largest = 0;
+    const double* filtered = signals.filtered;
+    const std::int64_t n = signals.n;
+    double largest = 0, rest = 0;
     const Ahead<std::int64_t, kRow> ahead(samples.pixels, n, sums);
     for (std::int64_t done = 0; done < n; done += kChunk) {
         const std::int64_t count = std::min(kChunk, n - done);
         const std::int32_t* pixels = samples.pixels + done;
         if (!pixels_within(pixels, count, -n_gaps, n_pixels)) return false;
-        const SignalWords<kStokes> chunk(samples, done, count, filtered, weighted, scale, low_scale);
+        const SignalWords<kStokes> chunk(samples, done, count, signals, scale, low_scale);
         largest = std::max(largest, chunk.largest);
+        rest += chunk.largest - chunk.largest;
         for (std::int64_t i = 0; i < count; ++i) {
             ahead.of(done + i);
             const std::int64_t pixel = pixels[i];
@@ -104,7 +88,7 @@ bool add_signals_of(const Samples& samples, const Signals& signals, double scale
             }
         }
     }
-    *most = largest;
+    *most = largest + rest;
     return true;
 }
 
@@ -116,7 +100,7 @@ bool add_columns_of(const Samples& samples, const Signals& signals, double scale
     using Real = RealColumns<kWidth>;
     constexpr std::int64_t kRow = 4 * kStokes * kWidth;
     const std::int64_t n = signals.n;
-    const Streams<const double> filtered{signals.filtered, n}, weighted{signals.weighted, n};
+    const Streams<const double> filtered{signals.filtered, n}, data{signals.data, n};
     const Ahead<std::int64_t, kRow> ahead(samples.pixels, n, sums);
     // two words of a value, as `two_words` makes them
     const auto add = [low_scale](Real value, std::int64_t* words) {
@@ -126,7 +110,7 @@ bool add_columns_of(const Samples& samples, const Signals& signals, double scale
         add_columns<kWidth>(words, high);
         add_columns<kWidth>(words + kWidth, low);
     };
-    Real largest{};
+    Real largest{}, rest{};
     Chunk<kWidth> firsts, seconds;
     for (std::int64_t done = 0; done < n; done += kChunk) {
         const std::int64_t count = std::min(kChunk, n - done);
@@ -134,11 +118,12 @@ bool add_columns_of(const Samples& samples, const Signals& signals, double scale
         if (!pixels_within(pixels, count, -n_gaps, n_pixels)) return false;
         const Response<kStokes> response(samples, done, count);
         firsts.read(count, filtered.from(done));
-        seconds.read(count, weighted.from(done));
+        seconds.read(count, data.from(done));
         for (std::int64_t i = 0; i < count; ++i) {
             ahead.of(done + i);
             const Real first = load<Real>(firsts.values + i * kWidth) * scale;
-            const Real second = load<Real>(seconds.values + i * kWidth) * scale;
+            const Real second = load<Real>(seconds.values + i * kWidth) * signals.weight * scale;
+            rest += first - first;
             largest = petacomm::larger(largest,
                                        petacomm::larger(petacomm::size_of(first), petacomm::size_of(second)));
             const std::int64_t pixel = pixels[i];
@@ -155,25 +140,11 @@ bool add_columns_of(const Samples& samples, const Signals& signals, double scale
             }
         }
     }
-    store(most, largest);
+    store(most, largest + rest);
     return true;
 }
 
 }  // namespace
-
-void add_hits(const Samples& samples, std::int64_t begin, std::int64_t n, std::int64_t* hits) {
-    const std::int32_t* pixels = samples.pixels + begin;
-    for (std::int64_t i = 0; i < n; ++i)
-        if (pixels[i] >= 0) ++hits[pixels[i]];
-}
-
-void add_weights(const Samples& samples, std::int64_t begin, std::int64_t n, int n_stokes, double weight,
-                 double scale, std::int64_t* weights) {
-    const auto add = n_stokes == 1   ? add_weights_of<1>
-                     : n_stokes == 2 ? add_weights_of<2>
-                                     : add_weights_of<3>;
-    add(samples, begin, n, weight, scale, weights);
-}
 
 void scan(const Samples& samples, std::int64_t n, int n_stokes, const double* map, const double* gaps,
           double* time) {

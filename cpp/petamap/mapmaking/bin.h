@@ -1,4 +1,4 @@
-// What one pass over the samples adds up for the binned map, the preconditioner and the right-hand side.
+// What one pass over the samples adds up for the binned map and the right-hand side.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +11,11 @@ namespace petamap::mapmaking {
 // Whether all of n pixels lie in [low, end), to be looked at before they are added to.
 bool pixels_within(const std::int32_t* pixels, std::int64_t n, std::int64_t low, std::int64_t end);
 
-// hits[pixel] += 1 for n samples from `begin`.
-void add_hits(const Samples& samples, std::int64_t begin, std::int64_t n, std::int64_t* hits);
-
-// weights[pixel][triangle] += weight * response response^T, in multiples of 1/scale.
-void add_weights(const Samples& samples, std::int64_t begin, std::int64_t n, int n_stokes, double weight,
-                 double scale, std::int64_t* weights);
-
-// Time streams side by side, filtered and weighted: [width][n] each.
+// Time streams side by side, filtered and as they were: [width][n] each; the latter weigh `weight`.
 struct Signals {
     const double* filtered;
-    const double* weighted;
+    const double* data;
+    double weight;
     std::int64_t n;
     int width;  // 1, 2, 4 or 8
 };
@@ -33,9 +27,10 @@ struct SignalSums {
     std::int64_t n_pixels, n_gaps;
 };
 
-// Add P^T filtered and P^T weighted, without knowing before how large they are: each as two words, multiples
-// of 1/scale and of 2^-low_bits/scale. Writes the largest |value| * scale of each column, which must stay
-// below 2^51. Returns false where a pixel has no sums: it is looked at while it is in the cache anyway.
+// Add P^T filtered and P^T (weight data), without knowing before how large they are: each as two words,
+// multiples of 1/scale and of 2^-low_bits/scale. Writes the largest |value| * scale of each column, which
+// must stay below 2^51: not a number where a filtered value is not finite. Returns false where a pixel has no
+// sums: it is looked at while it is in the cache anyway.
 bool add_signals(const Samples& samples, int n_stokes, const Signals& signals, double scale, int low_bits,
                  const SignalSums& sums, double* largest);
 

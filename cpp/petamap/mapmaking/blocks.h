@@ -17,6 +17,12 @@ struct Samples {
     const std::uint32_t* angles;  // null where only intensity is mapped
     const float* gains;           // null where all are 1
     double intensity, efficiency;
+
+    // Those of sample `begin` and later ones.
+    Samples from(std::int64_t begin) const {
+        return {pixels + begin, angles ? angles + begin : nullptr, gains ? gains + begin : nullptr, intensity,
+                efficiency};
+    }
 };
 
 // The inverse noise: a symmetric band Toeplitz matrix a kernel.

@@ -1,11 +1,11 @@
 #include "petamap/mapmaking/normal.h"
 
 #include <algorithm>
-#include <atomic>
 #include <type_traits>
 #include <vector>
 
 #include "petacomm/base/threads.h"
+#include "petamap/mapmaking/block_passes.h"
 #include "petamap/mapmaking/filter.h"
 #include "petamap/mapmaking/joint_blocks.h"
 #include "petamap/mapmaking/project_block.h"
@@ -13,23 +13,8 @@
 namespace petamap::mapmaking {
 namespace {
 
-// Call work(next_turn) in each thread: next_turn() is the next number from 0 on that no thread has taken.
-// A thread that throws takes no more of them.
-template <class Work>
-void in_turns(int n_threads, const Work& work) {
-    std::atomic<std::int64_t> next = 0;
-    petacomm::Thrown thrown;
-#pragma omp parallel num_threads(n_threads)
-    thrown.keep([&] { work([&next] { return next.fetch_add(1, std::memory_order_relaxed); }); });
-    thrown.rethrow();
-}
-
-// Whether values and sums of all pixels stay in a core's share of the caches. Detectors that take turns cost
-// some 2 % of the time at this size, and save some 3 % at four times it (satellite, Zen 4, 32 MB).
-bool in_cache(const Maps& maps) {
-    constexpr std::int64_t kBytes = 4 << 20;
-    return maps.n_local * maps.n_stokes * maps.width * 2 * std::int64_t{sizeof(double)} <= kBytes;
-}
+// Whether values and sums of all pixels stay in a core's share of the caches.
+bool in_cache(const Maps& maps) { return stay_in_cache(maps.n_local * maps.n_stokes * maps.width * 2); }
 
 template <int kStokes, int kWidth, class SampleSource>
 void apply_blocks(std::span<const Block> blocks, const SampleSource& source, const InverseNoise& noise,
@@ -41,13 +26,9 @@ void apply_blocks(std::span<const Block> blocks, const SampleSource& source, con
     const BlockOrder order = source.order(blocks, std::move(numbers), maps.n_threads, in_cache(maps));
     in_turns(maps.n_threads, [&](const auto& next_turn) {
         Workspace work(noise, kWidth);
-        typename SampleSource::Shared shared;
-        typename SampleSource::Scratch scratch;
         const BlockProjection<kStokes, kWidth> projection(maps, petacomm::thread_number());
         const auto used = [&](int column) { return projection.used(column); };
-        const auto visit = [&](std::size_t i) {
-            const Block& block = blocks[i];
-            const Samples samples = source.of(block, i, shared, scratch);
+        visit_runs(next_turn, order, blocks, source, [&](const Block& block, const Samples& samples) {
             const auto fill = [&](std::int64_t begin, std::int64_t n_in, const Streams<double>& to) {
                 projection.fill(block, samples, begin, n_in, to);
             };
@@ -55,12 +36,7 @@ void apply_blocks(std::span<const Block> blocks, const SampleSource& source, con
                 projection.use(block, samples, begin, n_out, time);
             };
             filter(block, noise, work, kWidth, fill, used, use);
-        };
-        for (std::int64_t k = next_turn(); k < order.n_runs(); k = next_turn()) {
-            const auto run = order.run(k);
-            source.begin_run(blocks[static_cast<std::size_t>(run.front())], shared);
-            for (const std::int64_t number : run) visit(static_cast<std::size_t>(number));
-        }
+        });
     });
 }
 

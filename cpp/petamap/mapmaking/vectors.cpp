@@ -290,13 +290,18 @@ void clear(std::int64_t* values, std::int64_t n, int n_threads) {
         std::fill(values + begin, values + std::min(n, begin + kAtOnce), 0);
 }
 
+// What adds up without signs says by its hits whether it has wrapped around.
+static std::int64_t wrapping_sum(std::int64_t a, std::int64_t b) {
+    return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+}
+
 void fold(std::int64_t* sums, int n_copies, std::int64_t n, std::int64_t* out, int n_threads) {
 #pragma omp parallel for num_threads(n_threads) schedule(static)
     for (std::int64_t begin = 0; begin < n; begin += kWordsAtOnce) {
         const std::int64_t end = std::min(n, begin + kWordsAtOnce);
         std::copy(sums + begin, sums + end, out + begin);
         for (int copy = 1; copy < n_copies; ++copy)
-            for (std::int64_t i = begin; i < end; ++i) out[i] += sums[copy * n + i];
+            for (std::int64_t i = begin; i < end; ++i) out[i] = wrapping_sum(out[i], sums[copy * n + i]);
         for (int copy = 0; copy < n_copies; ++copy)
             std::fill(sums + copy * n + begin, sums + copy * n + end, 0);
     }

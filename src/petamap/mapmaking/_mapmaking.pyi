@@ -137,7 +137,29 @@ class ExpandedTable:
         gap_length: int,
         parts: PartTable | None = None,
     ) -> None: ...
+    def expand(
+        self,
+        number: int,
+        pixels: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu")],
+        angles: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu")] | None,
+    ) -> None: ...
 
+@overload
+def sum_weights(
+    samples: KeptTable,
+    n_stokes: int,
+    weights: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    scale: float,
+    sums: Annotated[NDArray[numpy.int64], dict(shape=(None, None, None), order="C", device="cpu")],
+) -> None: ...
+@overload
+def sum_weights(
+    samples: ExpandedTable,
+    n_stokes: int,
+    weights: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    scale: float,
+    sums: Annotated[NDArray[numpy.int64], dict(shape=(None, None, None), order="C", device="cpu")],
+) -> None: ...
 @overload
 def apply(
     samples: KeptTable,
@@ -178,10 +200,6 @@ def filter_block(
     ],
     time: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu")],
 ) -> None: ...
-def add_hits(
-    pixels: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    hits: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu")],
-) -> None: ...
 def add_weights(
     pixels: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
     angles: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)]
@@ -193,7 +211,7 @@ def add_weights(
     n_stokes: int,
     weight: float,
     scale: float,
-    weights: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order="C", device="cpu")],
+    sums: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order="C", device="cpu")],
 ) -> None: ...
 def add_binned(
     pixels: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
@@ -220,15 +238,36 @@ def add_signals(
     filtered: Annotated[
         NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu", writable=False)
     ],
-    weighted: Annotated[
+    data: Annotated[
         NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu", writable=False)
     ],
+    weight: float,
     scale: float,
     low_bits: int,
     sums: Annotated[NDArray[numpy.int64], dict(shape=(None, None, None, None), order="C", device="cpu")],
     gap_sums: Annotated[NDArray[numpy.int64], dict(shape=(None, None, None), order="C", device="cpu")],
     largest: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu")],
 ) -> None: ...
+
+LEVEL_CHUNK: int = 32
+
+def zero_gaps(
+    pixels: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    unit: float,
+    signals: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu")],
+) -> bool: ...
+def chunk_means(
+    signal: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    pixels: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    means: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu")],
+    valid: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu")],
+) -> None: ...
+def jumps(
+    signal: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    pixels: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    times: float,
+    fewest: int,
+) -> list[int]: ...
 def add_template_signals(
     templates: TemplateTable,
     block: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
 import petamap.mapmaking._mapmaking as _mapmaking
 from petacomm.base.errors import DataError
-from petacomm.base.threads import map_with_states
 from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.mpi import Communicator, agree
 from petacomm.reduction import OwnedRows
+from petamap.mapmaking.block_samples import Samples, output_samples
 from petamap.mapmaking.projection import Projection
 from petamap.mapmaking.vectors import aligned_zeros
 
 # A sum keeps 62 bits; its terms are rounded at 2^-50 of the largest, or coarser where hits need the room.
 _SUM_BITS, _TERM_BITS = 62, 50
+_EVERY = 16  # one of so many blocks is looked at first
 
 
 def term_bits(hits_max: int) -> int:
@@ -76,33 +76,15 @@ def triangle(n_stokes: int) -> int:
     return n_stokes * (n_stokes + 1) // 2
 
 
-def hits(projection: Projection, pixels: OwnedRows) -> Int64Array:
-    """Return the number of samples of the run in each pixel that this rank owns, (n_owned,). Collective."""
-
-    def count(counts: Int64Array, block: Int64Array) -> None:
-        _mapmaking.add_hits(projection.sample_pointing(block, inputs=False).pixels, counts)
-
-    return pixels.scatter_rev(_sum_of_blocks(projection, (projection.n_local,), count))
+def weights_row(n_stokes: int) -> int:
+    """Return the numbers in a row of sums of weights: hits, and the upper triangle of a matrix."""
+    return 1 + triangle(n_stokes)
 
 
-def _sum_of_blocks(
-    projection: Projection, shape: tuple[int, ...], add: Callable[[Int64Array, Int64Array], None]
-) -> Int64Array:
-    """Return what is added to zeros by ``add(sums, block)``; each thread has sums of its own.
-
-    An atomic addition to sums that threads share costs several plain ones.
-    """
-    sums = map_with_states(lambda: aligned_zeros(*shape), add, projection.local.blocks, projection.n_threads)
-    total = sums.pop(0)
-    while sums:
-        total += sums.pop()
-    return total
-
-
-def stokes_weights(
-    projection: Projection, pixels: OwnedRows, segment_weights: FloatArray, hits_max: int
-) -> FloatArray:
-    """Return sum_t w_t p_t p_t^T for each pixel that this rank owns, (n_owned, triangle). Collective.
+def hits_and_weights(
+    projection: Projection, pixels: OwnedRows, segment_weights: FloatArray
+) -> tuple[Int64Array, FloatArray]:
+    """Return hits and sum_t w_t p_t p_t^T of each pixel that this rank owns. Collective.
 
     Parameters
     ----------
@@ -110,18 +92,45 @@ def stokes_weights(
     pixels : OwnedRows
     segment_weights : float64 (n_segment,)
         w of the samples of each segment.
-    hits_max : int
-        Most hits of a pixel in the run.
+
+    Returns
+    -------
+    int64 (n_owned,), float64 (n_owned, triangle)
     """
-    n_stokes = projection.stokes.n
-    scale = weight_scale(segment_weights, term_bits(hits_max), pixels.comm)
+    comm, n_stokes = pixels.comm, projection.stokes.n
+    whole = weight_scale(segment_weights, 0, comm)
 
-    def add(sums: Int64Array, block: Int64Array) -> None:
-        samples = projection.sample_pointing(block, inputs=False)
-        _mapmaking.add_weights(
-            samples.pixels, samples.angles, samples.gains, samples.intensity, samples.efficiency, n_stokes,
-            float(segment_weights[block[5]]), scale, sums,
-        )  # fmt: skip
+    def sums(n_stokes: int, bits: int, every: int = 1) -> Int64Array:
+        samples, scale = output_samples(projection, every), math.ldexp(whole, bits)
+        return _sum_weights(samples, projection, n_stokes, segment_weights, scale)
 
-    sums = _sum_of_blocks(projection, (projection.n_local, triangle(n_stokes)), add)
-    return pixels.scatter_rev(sums) / scale
+    def most_bits(hits: Int64Array) -> int:
+        return term_bits(int(comm.max(float(hits.max(initial=0)))))
+
+    # The bits of terms follow from the hits. Both are found in one pass where no pixel is hit so often that
+    # it matters, which some of the blocks tell.
+    some = pixels.scatter_rev(sums(0, 0, _EVERY)[:, 0])
+    rows = sums(n_stokes, _TERM_BITS) if most_bits(2 * _EVERY * some) == _TERM_BITS else None
+    hits = pixels.scatter_rev((sums(0, 0) if rows is None else rows)[:, 0].copy())
+    bits = most_bits(hits)
+    if rows is None or bits != _TERM_BITS:
+        rows = sums(n_stokes, bits)
+    return hits, pixels.scatter_rev(rows[:, 1:].copy()) / math.ldexp(whole, bits)
+
+
+def _sum_weights(
+    samples: Samples, projection: Projection, n_stokes: int, segment_weights: FloatArray, scale: float
+) -> Int64Array:
+    """Return hits and weights of this rank's pixels, (n_local, row), in units of 1/scale.
+
+    Of no Stokes parameter there are hits alone. Each thread has sums of its own: an atomic addition to common
+    ones costs several plain ones.
+    """
+    n_threads, shape = projection.n_threads, (projection.n_local, weights_row(n_stokes))
+    of_threads = aligned_zeros(n_threads, *shape)
+    _mapmaking.sum_weights(samples, n_stokes, segment_weights, scale, of_threads)
+    if n_threads == 1:
+        return of_threads.reshape(shape)
+    total = aligned_zeros(*shape)
+    _mapmaking.fold(of_threads[..., None], total[..., None], n_threads)
+    return total

@@ -150,9 +150,8 @@ class ComponentPixels:
         """Return the statistics of maps of bands; pixels are dead that components are not solved for in."""
         self.mixing = MixingMatrix(self._factors, rows, projection.sky.n_pix)
         self._n_threads = projection.n_threads
-        hits = binning.hits(projection, rows)
+        hits, self._weights = binning.hits_and_weights(projection, rows, noise.weights)
         hits_max = max(1, int(rows.comm.max(float(hits.max(initial=0)))))
-        self._weights = binning.stokes_weights(projection, rows, noise.weights, hits_max)
         self.inverses, rcond = self.mixing.invert(self.mixing.weights(self._weights), self._options.rcond_min)
         self._dead = rcond < max(self._options.rcond_min, SINGULAR)
         self._rcond, self._hits = rcond, self.mixing.gather(hits)
@@ -162,7 +161,7 @@ class ComponentPixels:
         self.binned_inverses = self.inverses
         if self._options.uniform_binning:
             binned_weights = projection.units**2
-            self._binned = binning.stokes_weights(projection, rows, binned_weights, hits_max)
+            _, self._binned = binning.hits_and_weights(projection, rows, binned_weights)
             self.binned_inverses, _ = self.mixing.invert(self.mixing.weights(self._binned), 0.0)
             self.binned_inverses[:, self._dead] = 0.0
         dead = self.mixing.spread(self._dead.view(np.uint8)).view(np.bool_)

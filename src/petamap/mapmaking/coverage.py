@@ -11,7 +11,7 @@ import numpy as np
 from petacomm.base.typing import Int32Array, UInt32Array
 from petamap.data.observation import Observation, read_flags
 from petamap.mapmaking import _mapmaking
-from petamap.mapmaking.binning import triangle
+from petamap.mapmaking.binning import weights_row
 from petamap.pointing.compressed import CompressedPointing
 from petamap.pointing.protocol import Pointing
 from petamap.sky.healpix import Healpix
@@ -91,8 +91,7 @@ def estimate_coverage(
     every = max(1, n_streams // _MOST_STREAMS) if n_samp > most_samples else 1
     stride = max(1, math.ceil(n_samp / every / most_samples))
     merged = _merged_pixels(pixelization, every * stride)
-    hits = np.zeros(-(-pixelization.n_pix // merged), np.int64)
-    sums = np.zeros((len(hits), triangle(stokes.n)), np.int64)
+    sums = np.zeros((-(-pixelization.n_pix // merged), weights_row(stokes.n)), np.int64)
     first, looked_at = 0, 0
     for observation in observations:
         detectors = range(-first % every, observation.n_det, every)
@@ -101,9 +100,8 @@ def estimate_coverage(
         for pixels, angles, response in _samples(observation, detectors, pixelization, stride):
             pixels //= merged
             given = angles if stokes.n > 1 else None
-            _mapmaking.add_hits(pixels, hits)
             _mapmaking.add_weights(pixels, given, None, *response, stokes.n, 1.0, _SCALE, sums)
-    matrices, rcond = sums / _SCALE, np.zeros(len(hits))
+    hits, matrices, rcond = sums[:, 0], sums[:, 1:] / _SCALE, np.zeros(len(sums))
     _mapmaking.invert(stokes.n, rcond_min, matrices, rcond, 1)
     good = (rcond >= rcond_min) & (rcond > 0)
     used = int(hits[good].sum()) / max(looked_at, 1)

@@ -16,7 +16,13 @@ from petamap.data.observation import Observation
 from petamap.mapmaking.filter_and_bin import FilterAndBin, white_options
 from petamap.mapmaking.interval_noise import measure_interval
 from petamap.mapmaking.noise_kernels import ModelOf
-from petamap.mapmaking.residual_streams import ReferenceNoise, ResidualStreams, datasets_of, residual_psd
+from petamap.mapmaking.residual_streams import (
+    DrawnStreams,
+    ReferenceNoise,
+    ResidualStreams,
+    datasets_of,
+    residual_psd,
+)
 from petamap.mapmaking.right_hand_side import Dataset, right_hand_sides
 from petamap.mapmaking.system import MapmakingSystem, set_up
 from petamap.mapmaking.system_options import SystemOptions
@@ -100,6 +106,8 @@ class NoiseEstimate:
         Largest mean relative change of the spectra in an octave in the last round; infinite after the first.
     maps_converged : bool
         Whether the solver reached its tolerance in all rounds.
+    predicted_bytes : int
+        Memory of this rank in the round that was predicted to need most.
     """
 
     observations: list[Observation]
@@ -107,6 +115,16 @@ class NoiseEstimate:
     rounds: int
     change: float
     maps_converged: bool
+    predicted_bytes: int
+
+
+@dataclass(frozen=True)
+class _Round:
+    """What a round has found, whether its map converged, and the memory that was predicted."""
+
+    noise: MeasuredNoise
+    converged: bool
+    predicted_bytes: int
 
 
 @dataclass(frozen=True)
@@ -162,37 +180,43 @@ class NoiseEstimator:
         """
         for one in self.observations if self.n_modes else ():
             check_n_modes(self.n_modes, one.n_det, f"observation {one.name}")
-        noise, change, n_rounds, all_converged = self._first_round(), np.inf, 1, True
-        while change > tolerance and n_rounds < max_rounds:
-            n_rounds += 1
-            found, converged = self._next_round(noise, n_rounds)
-            change, noise = largest_change(noise, found), found
-            all_converged &= converged
+        rounds, change = [self._first_round()], np.inf
+        while change > tolerance and len(rounds) < max_rounds:
+            rounds.append(self._next_round(rounds[-1].noise, len(rounds) + 1))
+            change = largest_change(rounds[-2].noise, rounds[-1].noise)
+        noise = rounds[-1].noise
         if self.n_modes:
             # Where detectors share noise, what scatters in one of them holds up the solver for all.
             noise = noise.smoothed()
-        return NoiseEstimate(*noise.declare(self.observations), n_rounds, change, all_converged)
+        converged = all(one.converged for one in rounds)
+        most = max(one.predicted_bytes for one in rounds)
+        return NoiseEstimate(*noise.declare(self.observations), len(rounds), change, converged, most)
 
-    def _first_round(self) -> MeasuredNoise:
+    def _first_round(self) -> _Round:
         unit_noise: ModelOf = lambda observation, detector, interval: InverseLags(np.ones(1))  # noqa: E731
         options = replace(white_options(self.options_of(self.observations, unit_noise)), uniform_binning=True)
         system = self._set_up(self.observations, options, unit_noise)
         with self.timers.phase("noise estimate"):
             found = system.shared.scatter_fwd(FilterAndBin(system).solution())
             streams = ResidualStreams(system, self.observations, [found])
-            return self._measured(streams, 1, None)
+            return _Round(self._measured(streams, 1, None), True, system.memory.total)
 
-    def _next_round(self, noise: MeasuredNoise, n_round: int) -> tuple[MeasuredNoise, bool]:
-        """Return the noise that a map made with that of the last round leaves, and if it has converged."""
+    def _next_round(self, noise: MeasuredNoise, n_round: int) -> _Round:
+        """Return the noise that a map made with that of the last round leaves."""
         # A value that scatters low would draw the map to its own stream, and fall further.
         observations, model_of = noise.smoothed().declare(self.observations)
         options = replace(self.options_of(observations, model_of), n_rhs=1 + _SIMULATIONS)
         system = self._set_up(observations, options, model_of)
-        simulated = [[ReferenceNoise(one, model_of, k) for k in range(_SIMULATIONS)] for one in observations]
+        most = streams_at_once(observations, system.projection.n_threads)
+        drawn = DrawnStreams(most)
+        simulated = [
+            [ReferenceNoise(one, model_of, k, drawn) for k in range(_SIMULATIONS)] for one in observations
+        ]
+        predicted = system.memory.total + stream_bytes(observations, most)
         with self.timers.phase("noise estimate"):
             found, converged = self._maps(system, datasets_of(observations, simulated))
             streams = ResidualStreams(system, observations, found, simulated)
-            return self._measured(streams, n_round, noise), converged
+            return _Round(self._measured(streams, n_round, noise), converged, predicted)
 
     def _set_up(
         self, observations: Sequence[Observation], options: SystemOptions, model_of: ModelOf
@@ -273,6 +297,20 @@ class NoiseEstimator:
             some = bool(isinstance(found, EstimatedPsd) or streams.of_data().residuals(number)[1].any())
             own.spectra[of_stream] = _settled(found, some, last, of_stream)
             self.progress.advance(float(stream.stop - stream.start))
+
+
+def streams_at_once(observations: Sequence[Observation], n_threads: int) -> int:
+    """Return the simulated streams that are read at the same time, or one after the other."""
+    shared = [one.n_det + len(one.common_noise) for one in observations if one.common_noise]
+    # threads that are at one end of an interval or stream, and at the begin of the next
+    return _SIMULATIONS * 2 * max(n_threads, *shared, 1)
+
+
+def stream_bytes(observations: Sequence[Observation], n_simulated: int) -> int:
+    """Return the bytes of so many simulated streams, and of one that is measured."""
+    longest = max(stop - start for one in observations for start, stop in one.intervals)
+    measured = 2 * (1 + _SIMULATIONS) + _SIMULATIONS  # residuals in pieces and joined, and simulations
+    return 8 * longest * (n_simulated + measured)
 
 
 def _settled(

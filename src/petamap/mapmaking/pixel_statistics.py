@@ -74,24 +74,22 @@ def pixel_statistics(
     sums : BinnedSums, optional
         Hits and weights of the samples, where they are known.
     """
-    hits = pixels.scatter_rev(sums.hits) if sums else binning.hits(projection, pixels)
+    if sums:
+        hits = pixels.scatter_rev(sums.hits)
+        scale = binning.weight_scale(noise.weights, binning.term_bits(1), pixels.comm)
+        matrices = pixels.scatter_rev(sums.weights) / scale
+    else:
+        hits, matrices = binning.hits_and_weights(projection, pixels, noise.weights)
     hits_max = max(1, int(pixels.comm.max(float(hits.max(initial=0)))))
 
-    def inverted(
-        weights: FloatArray, least: float, known: BinnedSums | None = None
-    ) -> tuple[FloatArray, FloatArray]:
-        if known:
-            scale = binning.weight_scale(weights, binning.term_bits(hits_max), pixels.comm)
-            matrices = pixels.scatter_rev(known.weights) / scale
-        else:
-            matrices = binning.stokes_weights(projection, pixels, weights, hits_max)
+    def inverted(matrices: FloatArray, least: float) -> tuple[FloatArray, FloatArray]:
         _require_finite(matrices, pixels)
         rcond = np.zeros(pixels.n_owned)
         _mapmaking.invert(projection.stokes.n, least, matrices, rcond, projection.n_threads)
         return matrices, rcond
 
     weights = noise.weights
-    covariance, rcond = inverted(weights, rcond_min, sums)
+    covariance, rcond = inverted(matrices, rcond_min)
     dead = (rcond < rcond_min) | (rcond == 0)
     if cut is not None:
         dead |= cut
@@ -99,7 +97,7 @@ def pixel_statistics(
     binned = covariance
     if uniform_binning:
         weights = projection.units**2
-        binned, _ = inverted(weights, 0.0)
+        binned, _ = inverted(binning.hits_and_weights(projection, pixels, weights)[1], 0.0)
         binned[dead] = 0.0
     return Statistics(hits, hits_max, covariance, rcond, dead, weights, binned)
 

@@ -203,15 +203,22 @@ def is_steep(lags: FloatArray) -> bool:
     return bool(spectrum.max() > _STEEP * spectrum.min())
 
 
+def _is_first(projection: Projection, block: Int64Array) -> bool:
+    """Return whether the outputs of a block begin with the first sample of their stream."""
+    segment = projection.local.segments[int(block[5])]
+    first = segment.start + int(block[0] + block[2]) - segment.offset
+    return first == projection.layout.streams[segment.stream].start
+
+
 def _choose_level(projection: Projection, least: float, comm: Communicator) -> tuple[int, float]:
     """Return the finest level in which first visits have `least` samples, and how many. Collective."""
-    firsts = [block for block in projection.local.blocks if projection.is_first(block)]
+    firsts = [number for number, block in enumerate(projection.local.blocks) if _is_first(projection, block)]
     keys, per_visit = projection.keys(), 0.0
     for level in range(_COARSEST + 1):
         coarse = parent_pixels(projection.pixelization, keys, level)
         n_samples = n_visits = 0
-        for block in firsts:
-            pixels = projection.sample_pointing(block, inputs=False).pixels
+        for number in firsts:
+            pixels = projection.outputs(number).pixels
             inside = coarse[pixels[pixels >= 0]]
             n_samples += len(inside)
             n_visits += int(np.count_nonzero(inside[1:] != inside[:-1])) + 1

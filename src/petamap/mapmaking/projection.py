@@ -8,6 +8,7 @@ are; `number_gaps` numbers the unknowns of samples that are left out.
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -30,6 +31,7 @@ from petamap.data.observation import Observation, Signal, add_signals
 from petamap.data.parts import NO_PART, Parts
 from petamap.data.read_ahead import forget_pieces
 from petamap.mapmaking.amplitudes import Amplitudes
+from petamap.mapmaking.block_samples import Samples, samples_of
 from petamap.mapmaking.gaps import Gaps
 from petamap.mapmaking.key_owners import KeyOwners
 from petamap.mapmaking.noise_kernels import InverseNoise
@@ -75,6 +77,8 @@ class Projection:
         Intensity weight and polarization efficiency of each segment.
     used : (n_segment,) bool
         Segments that are not left out.
+    part_table : PartTable, optional
+        The parts of each segment, where data have parts.
     """
 
     def __init__(
@@ -97,7 +101,7 @@ class Projection:
         self.sky = pixelization
         self.pixelization = pixelization if parts is None else PartPixels(pixelization, parts.n)
         self.used = np.ones(len(local.segments), np.bool_)
-        self._part_table: _mapmaking.PartTable | None = None
+        self.part_table: _mapmaking.PartTable | None = None
         if parts is not None:
             self._divide(parts)
         self.stokes = stokes
@@ -109,7 +113,8 @@ class Projection:
         self.units = np.ones(len(local.segments))
         self.amplitudes: Amplitudes | None = None
         self.kept: SamplePointing | None = None
-        self._table: _mapmaking.KeptTable | _mapmaking.ExpandedTable | None = None
+        self._table: Samples | None = None
+        self._making_table = threading.Lock()
         self._responses: SamplePointing | None = None
         self._largest_gains = np.zeros(len(local.segments))
         if find:
@@ -122,7 +127,7 @@ class Projection:
         tables = [np.stack([one.starts, one.parts], axis=1) for one in runs]
         firsts = np.concatenate([[0], np.cumsum([len(table) for table in tables])]).astype(np.int64)
         table = np.concatenate([np.zeros((0, 2), np.int64), *tables])
-        self._part_table = _mapmaking.PartTable(firsts, table, parts.n, self.sky.n_pix)
+        self.part_table = _mapmaking.PartTable(firsts, table, parts.n, self.sky.n_pix)
         for number, (stream, one) in enumerate(zip(streams, runs, strict=True)):
             found = one.among(*stream.recorded_range(stream.start, stream.stop))
             self.used[number] = bool((found != NO_PART).any())
@@ -206,8 +211,8 @@ class Projection:
             self._pointing(piece.segment).expand(
                 self.sky, stream.detector, start, stop, part.pixels, part.angles, part.gains
             )
-            if self._part_table is not None:
-                self._part_table.number(piece.number, start, part.pixels)
+            if self.part_table is not None:
+                self.part_table.number(piece.number, start, part.pixels)
         self._divide_gains(piece, samples)
         return samples
 
@@ -354,12 +359,6 @@ class Projection:
 
     # --- after set-up
 
-    def is_first(self, block: Int64Array) -> bool:
-        """Return whether the outputs of a block begin with the first sample of their stream."""
-        segment = self.local.segments[int(block[5])]
-        first = segment.start + int(block[0] + block[2]) - segment.offset
-        return first == self.layout.streams[segment.stream].start
-
     def _sample_pointing(self, piece: Piece) -> SamplePointing:
         """Return local pixels and responses of a piece; gaps are any negative number."""
         if self.kept is not None:
@@ -373,20 +372,36 @@ class Projection:
         """Replace the pixels of a piece by their local numbers, or any negative number in gaps."""
         _mapmaking.localize(self.index, self.gaps.among(piece.offset, piece.stop - piece.start), pixels)
 
-    def sample_pointing(self, block: Int64Array, inputs: bool) -> SamplePointing:
-        """Return local pixels and responses of the inputs (or outputs) of a block.
+    def inputs(self, number: int) -> SamplePointing:
+        """Return local pixels and responses of the inputs of a block; gaps have their slots.
+
+        After `number_gaps`; several threads may call it.
+        """
+        first, n_in, _, _, _, segment = self.local.blocks[number].tolist()
+        if self.kept is not None:
+            return self._sample_pointing(self._piece(segment, first, n_in))
+        samples, table = self._empty(n_in, segment), self._samples
+        assert isinstance(table, _mapmaking.ExpandedTable)
+        table.expand(number, samples.pixels, samples.angles)
+        return samples
+
+    def outputs(self, number: int) -> SamplePointing:
+        """Return local pixels and responses of the outputs of a block.
 
         Gaps have their slots after `number_gaps`.
         """
-        first, n_in, n_left, n_out, _, number = (int(value) for value in block)
-        begin, n = (first, n_in) if inputs else (first + n_left, n_out)
-        segment = self.local.segments[number]
-        start = segment.start + begin - segment.offset
-        piece = Piece(number, segment, start, start + n, begin)
+        first, _, n_left, n_out, _, segment = self.local.blocks[number].tolist()
+        piece = self._piece(segment, first + n_left, n_out)
         samples = self._sample_pointing(piece)
         if self.kept is None and self.gaps.numbered:
-            self.gaps.write_slots(samples.pixels, segment, start)
+            self.gaps.write_slots(samples.pixels, piece.segment, piece.start)
         return samples
+
+    def _piece(self, number: int, offset: int, n: int) -> Piece:
+        """Return n held samples of a segment from `offset` on."""
+        segment = self.local.segments[number]
+        start = segment.start + offset - segment.offset
+        return Piece(number, segment, start, start + n, offset)
 
     def read(
         self,
@@ -418,11 +433,9 @@ class Projection:
                 signals = [tuple(dataset[stream.observation]) for dataset in datasets]
             rows = [row[begin - start : end - start] for row in out]
             add_signals(signals, stream.detector, begin, end, rows)
-        for row in out:
-            np.copyto(row, 0.0, where=pixels < 0)
-            if not np.isfinite(row).all():
+        if not _mapmaking.zero_gaps(pixels, self.units[number], out):
+            for row in out:
                 check_signal(observation, stream.detector, start, row)
-        out /= self.units[number]
 
     def error_location(self, block: Int64Array, sample: int) -> str:
         """Return observation, detector and sample number of an input of a block, for a message."""
@@ -451,22 +464,12 @@ class Projection:
         )
 
     @property
-    def _samples(self) -> _mapmaking.KeptTable | _mapmaking.ExpandedTable:
+    def _samples(self) -> Samples:
         """The samples of all blocks as the kernels take them: made in the first pass, as that checks them."""
-        if self._table is None:
-            blocks, kept = self.local.blocks, self.kept
-            if kept is not None:
-                self._table = _mapmaking.KeptTable(
-                    blocks, kept.pixels, kept.angles, kept.gains, self.responses,
-                    self.layout.turns(self.local),
-                )  # fmt: skip
-            else:
-                self._table = _mapmaking.ExpandedTable(
-                    blocks, self.pointing_arguments, self.pixelization.grid, self.index, self.stream_table,
-                    self.responses, self.gaps.bits if self.gaps else None, self.first_slots,
-                    self.gaps.length, self._part_table,
-                )  # fmt: skip
-        return self._table
+        with self._making_table:
+            if self._table is None:
+                self._table = samples_of(self, self.local.blocks, self.gaps.length, self.first_slots)
+            return self._table
 
     @cached_property
     def _used(self) -> list[int]:

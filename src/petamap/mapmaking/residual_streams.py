@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 import numpy as np
 
 import petamap.mapmaking._mapmaking as _mapmaking
 from petacomm.base.typing import BoolArray, FloatArray
-from petacomm.base.weak_method import weak_method
 from petamap.data.observation import Observation, noise_in_common
 from petamap.mapmaking.noise_kernels import ModelOf
 from petamap.mapmaking.right_hand_side import Dataset
@@ -20,6 +20,33 @@ from petamap.mapmaking.vectors import Unknowns
 from petamap.noise.model import EstimatedPsd, InverseLags, NoiseModel
 from petamap.noise.psd import noise_psd
 from petamap.noise.spectrum_estimate import estimate_psd, segments_of
+
+
+class DrawnStreams:
+    """The simulated streams that were read last: they are drawn whole, and read in blocks.
+
+    Parameters
+    ----------
+    most : int
+        Streams that are held. Several threads may ask for them.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most, self._lock = most, threading.Lock()
+        self._streams: OrderedDict[Hashable, FloatArray] = OrderedDict()
+
+    def get(self, key: Hashable, draw: Callable[[], FloatArray]) -> FloatArray:
+        """Return the stream of a key, drawn if it is not held."""
+        with self._lock:
+            if key in self._streams:
+                self._streams.move_to_end(key)
+                return self._streams[key]
+        drawn = draw()
+        with self._lock:
+            self._streams[key] = drawn
+            while len(self._streams) > self._most:
+                self._streams.popitem(last=False)
+        return drawn
 
 
 class ReferenceNoise:
@@ -36,12 +63,12 @@ class ReferenceNoise:
         Gives tables.
     number : int
         Of the simulation.
+    drawn : DrawnStreams
+        Those of all simulations and observations.
     """
 
-    def __init__(self, observation: Observation, model_of: ModelOf, number: int) -> None:
-        self._observation, self._model_of, self._number = observation, model_of, number
-        self._stream = lru_cache(maxsize=64)(weak_method(self._make_stream))
-        self._common = lru_cache(maxsize=8)(weak_method(self._make_common))
+    def __init__(self, observation: Observation, model_of: ModelOf, number: int, drawn: DrawnStreams) -> None:
+        self._observation, self._model_of, self._number, self._drawn = observation, model_of, number, drawn
 
     def add_signal(self, detector: int, start: int, stop: int, out: FloatArray) -> None:
         """Add the noise of samples [start, stop) of a detector to `out`, float64 (stop - start,), K."""
@@ -49,19 +76,17 @@ class ReferenceNoise:
             begin, end = max(start, first), min(stop, last)
             if begin < end:
                 part, own = slice(begin - start, end - start), slice(begin - first, end - first)
-                out[part] += self._stream(detector, interval)[own]
+                model = self._model_of(self._observation, detector, interval)
+                out[part] += self._stream(model, detector, interval)[own]
                 for mode, shared in enumerate(noise_in_common(self._observation, interval)):
-                    out[part] += shared.couplings[detector] * self._common(mode, interval)[own]
+                    common = self._stream(shared.model, self._observation.n_det + mode, interval)
+                    out[part] += shared.couplings[detector] * common[own]
 
-    def _make_stream(self, detector: int, interval: int) -> FloatArray:
-        model = self._model_of(self._observation, detector, interval)
-        return self._drawn(model, detector, interval)
+    def _stream(self, model: NoiseModel, stream: int, interval: int) -> FloatArray:
+        key = self._observation.uid, self._number, stream, interval
+        return self._drawn.get(key, lambda: self._draw(model, stream, interval))
 
-    def _make_common(self, mode: int, interval: int) -> FloatArray:
-        shared = noise_in_common(self._observation, interval)[mode]
-        return self._drawn(shared.model, self._observation.n_det + mode, interval)
-
-    def _drawn(self, model: NoiseModel, stream: int, interval: int) -> FloatArray:
+    def _draw(self, model: NoiseModel, stream: int, interval: int) -> FloatArray:
         from scipy.fft import irfft, next_fast_len, rfftfreq
 
         from petamap.simulation.random_keys import Purpose, gaussians, random_stream
@@ -75,7 +100,7 @@ class ReferenceNoise:
         # Each line of a real transform has the variance n rate P / 4 in both of its parts.
         lines = gaussians(words, 2 * len(power)).view(np.complex128)
         lines *= np.sqrt(power * (n * one.sample_rate / 4))
-        return np.asarray(irfft(lines, n)[: stop - start])
+        return irfft(lines, n)[: stop - start].copy()
 
 
 @dataclass(frozen=True)
@@ -125,7 +150,7 @@ class ResidualStreams:
         projection = self.system.projection
         parts: list[FloatArray] = []
         masks: list[BoolArray] = []
-        for block in projection.local.blocks[projection.local.blocks[:, 5] == number]:
+        for block in np.flatnonzero(projection.local.blocks[:, 5] == number).tolist():
             residual, good = self._block(block)
             parts.append(residual * projection.units[number])
             masks.append(good)
@@ -133,10 +158,11 @@ class ResidualStreams:
         recorded = slice(stream.margin, stream.stop - stream.start - stream.margin)
         return np.concatenate(parts, axis=1)[:, recorded], np.concatenate(masks)[recorded]
 
-    def _block(self, block: np.ndarray) -> tuple[FloatArray, BoolArray]:
+    def _block(self, number: int) -> tuple[FloatArray, BoolArray]:
         projection = self.system.projection
+        block = projection.local.blocks[number]
         n_in, n_left, n_out = (int(value) for value in block[1:4])
-        inputs = projection.sample_pointing(block, inputs=True)
+        inputs = projection.inputs(number)
         data, scanned = np.empty((len(self.maps), n_in)), np.empty(n_out)
         projection.read(block, inputs.pixels, data, self.datasets() if self.simulations else None)
         samples = inputs.slice(n_left, n_left + n_out)

@@ -194,7 +194,7 @@ class _Reading:
 
         def add(thread: _ThreadState, unit: int) -> None:
             members = noise.members(unit)
-            self._add_blocks(unit, blocks[members], datasets, systems, thread)
+            self._add_blocks(unit, members, datasets, systems, thread)
             self.advance(float(blocks[members, 3].sum()) * len(datasets))
 
         with agree_on_errors(self.system.comm):
@@ -239,15 +239,16 @@ class _Reading:
     def _add_blocks(
         self,
         unit: int,
-        blocks: Int64Array,
+        members: Int64Array,
         datasets: Sequence[Dataset],
         systems: Sequence[MapmakingSystem],
         thread: _ThreadState,
     ) -> None:
         """Add the blocks of a unit of work, which are filtered together, to the sums of all systems."""
         projection = self.system.projection
+        blocks = projection.local.blocks[members]
         data = thread.buffer("data", len(blocks), len(datasets), int(blocks[0, 1]))
-        pointing = [projection.sample_pointing(block, inputs=True) for block in blocks]
+        pointing = [projection.inputs(number) for number in members.tolist()]
         for block, samples, rows in zip(blocks, pointing, data, strict=True):
             projection.read(block, samples.pixels, rows, datasets)
             if self.inspect is not None:
@@ -261,7 +262,7 @@ class _Reading:
             filtered = self.system.noise.filter(unit, data, out)
         for block, samples, values, found in zip(blocks, pointing, outputs, filtered, strict=True):
             largest = self._add_block(self.system, block, samples, values, found, thread, 0)
-            self._check(block, values, found, largest)
+            self._check(block, values, largest)
         for number, system in enumerate(systems[1:], 1):
             if system.projection.used[blocks[0, 5]]:
                 self._add_parts(unit, blocks, pointing, (read, outputs, filtered), system, thread, number)
@@ -279,7 +280,7 @@ class _Reading:
         """Add the blocks of a unit of work to the sums of another system: inputs, outputs, N^-1 d of all."""
         data, outputs, filtered = streams
         projection = system.projection
-        own = [projection.sample_pointing(block, inputs=True) for block in blocks]
+        own = [projection.inputs(one) for one in projection.local.numbers_of(blocks).tolist()]
         if _read_again([self.system, system]):
             pairs = zip(own, pointing, strict=True)
             more = np.array([(one.pixels < 0) & (other.pixels >= 0) for one, other in pairs])
@@ -315,17 +316,15 @@ class _Reading:
         sums, (n, n_out), n_left = thread.sums[number], data.shape, int(block[2])
         width = sums.pixels.shape[3]
         outputs, largest = samples.slice(n_left, n_left + n_out), np.empty(width)
-        weighted = thread.buffer("weighted", width, n_out)
-        weighted[n:] = 0.0
-        with np.errstate(over="ignore"):  # detected where they are summed
-            np.multiply(data, self.system.statistics.binned_weights[block[5]], out=weighted[:n])
-        columns = filtered
+        columns, unfiltered = filtered, np.ascontiguousarray(data)
         if n < width:
-            columns = thread.buffer("columns", width, n_out)
+            columns, unfiltered = thread.buffer("columns", 2, width, n_out)
             columns[:n], columns[n:] = filtered, 0.0
+            unfiltered[:n], unfiltered[n:] = data, 0.0
+        weight = float(self.system.statistics.binned_weights[block[5]])
         _mapmaking.add_signals(
             outputs.pixels, outputs.angles, outputs.gains, outputs.intensity, outputs.efficiency,
-            columns, weighted, 1 / self.unit, self.bits, sums.pixels, sums.gaps, largest,
+            columns, unfiltered, weight, 1 / self.unit, self.bits, sums.pixels, sums.gaps, largest,
         )  # fmt: skip
         if system.projection.amplitudes:
             _mapmaking.add_template_signals(
@@ -334,11 +333,10 @@ class _Reading:
             )  # fmt: skip
         return largest
 
-    def _check(self, block: Int64Array, data: FloatArray, filtered: FloatArray, largest: FloatArray) -> None:
-        """Raise a DataError if a sample of a block is too large for the sums."""
+    def _check(self, block: Int64Array, data: FloatArray, largest: FloatArray) -> None:
+        """Raise a DataError if a sample of a block is too large for the sums, or for its filter."""
         for number, values in enumerate(data):
-            fits = largest[number] < math.ldexp(1.0, self.bits)
-            if not (fits and np.isfinite(filtered[number]).all()):
+            if not largest[number] < math.ldexp(1.0, self.bits):
                 sample = int(block[2]) + int(np.abs(values).argmax())
                 raise DataError(
                     "a sample is more than 10^9 times its noise",

@@ -491,9 +491,10 @@ class RunSetup:
         return tuple(costs)
 
     def _memory(self, system: MapmakingSystem) -> summary.Memory:
-        plan = system.memory
+        plan, estimate = system.memory, self.noise_estimate
+        predicted = max(plan.total, estimate.predicted_bytes if estimate else 0)
         return summary.Memory(
-            predicted_bytes=int(self.world.max(plan.total)),
+            predicted_bytes=int(self.world.max(predicted)),
             peak_bytes=int(self.world.max(peak_bytes())),
             bytes_per_sample=self.world.max(plan.bytes_per_sample),
         )

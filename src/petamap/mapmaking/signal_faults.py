@@ -24,15 +24,13 @@ from petamap.glitches.found import StepOffsets
 from petamap.mapmaking.projection import Projection
 from petamap.mapmaking.sample_pointing import SamplePointing
 
-_CHUNK = 32  # samples: four bytes of bits
+_CHUNK = _mapmaking.LEVEL_CHUNK  # samples
 _BESIDE = 8  # chunks on either side of a step over which its level lasts
 _FEWEST = 3  # of them, near the ends of a block
 _TIMES = 10.0  # the typical difference across a chunk
 _NORMAL_MEDIAN = 0.6745  # of |x| of a normal variable of deviation 1
 _MOST = 1000  # windows that a rank keeps for the second look
 _ROUNDING = 1e-6  # of a constant, relative difference from the binned map
-
-_ONES = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(axis=1, dtype=np.uint8)
 
 Detector = tuple[int, int]  # observation and detector
 
@@ -86,7 +84,7 @@ class SignalFaults:
         """Look at the inputs of a block, (n_in,), in which gaps are zero. Several threads may call it."""
         begin, end = int(block[2]), int(block[2] + block[3])
         self._inspect_constant(block, data, samples, begin, end)
-        for chunk in _steps(data, samples.pixels >= 0):
+        for chunk in _steps(data, samples.pixels):
             # Each sample is an output of one block, and an input of others.
             if begin <= (chunk + 0.5) * _CHUNK < end and len(self._steps) < _MOST:
                 first = max(chunk - _BESIDE, 0)
@@ -160,46 +158,32 @@ class SignalFaults:
         return fault_warnings(observations, sorted(dead), unsolved)
 
 
-def _steps(data: FloatArray, good: BoolArray) -> list[int]:
-    """Return the chunks in which the level steps, by their means; samples that are not good are zero."""
-    means, valid = _means(data, good)
-    if len(means) < 2 * _FEWEST + 3:
+def _steps(data: FloatArray, pixels: Int32Array) -> list[int]:
+    """Return the chunks in which the level steps, by their means; samples in gaps (pixels < 0) are zero."""
+    if len(data) < (2 * _FEWEST + 3) * _CHUNK:
         return []
-    across = np.abs(means[2:] - means[:-2])
-    typical = across
-    if valid is not None:
-        known = valid[2:] & valid[1:-1] & valid[:-2]
-        across[~known] = 0.0
-        typical = across[known]
-    if len(typical) < 2 * _FEWEST:
+    chunks = _mapmaking.jumps(data, pixels, _TIMES / _NORMAL_MEDIAN, 2 * _FEWEST)
+    if not chunks:
         return []
-    middle = len(typical) // 2
-    limit = _TIMES / _NORMAL_MEDIAN * np.partition(typical, middle)[middle]
-    if across.max() <= limit:
-        return []
-    above = np.flatnonzero(across > limit)
-    if 8 * len(above) > len(across):  # no rare events
-        return []
-    groups = np.split(above, np.flatnonzero(np.diff(above) > 1) + 1)
-    chunks = [int(group[across[group].argmax()]) + 1 for group in groups]
-    return [chunk for chunk in chunks if _lasts(_levels(means, valid, chunk), across[chunk - 1])]
+    means, valid = _means(data, pixels)
+    return [
+        chunk for chunk in chunks if _lasts(_levels(means, valid, chunk), means[chunk + 1] - means[chunk - 1])
+    ]
 
 
-def _means(data: FloatArray, good: BoolArray) -> tuple[FloatArray, BoolArray | None]:
-    """Return the means of chunks, and whether half of their samples are good; None if all are."""
+def _means(data: FloatArray, pixels: Int32Array) -> tuple[FloatArray, BoolArray]:
+    """Return the means of chunks, and whether half of their samples are good."""
     n = len(data) // _CHUNK
-    sums: FloatArray = data[: n * _CHUNK].reshape(n, _CHUNK).sum(axis=1)
-    if good.all():
-        return sums / _CHUNK, None
-    counts = _ONES[np.packbits(good[: n * _CHUNK])].reshape(n, _CHUNK // 8).sum(axis=1, dtype=np.uint8)
-    return sums / np.maximum(counts, 1), counts >= _CHUNK // 2
+    means, valid = np.empty(n), np.empty(n, np.uint8)
+    _mapmaking.chunk_means(data, pixels, means, valid)
+    return means, valid.view(np.bool_)
 
 
-def _levels(means: FloatArray, valid: BoolArray | None, chunk: int) -> tuple[float, float] | None:
+def _levels(means: FloatArray, valid: BoolArray, chunk: int) -> tuple[float, float] | None:
     """Return the medians of the means before and after a chunk; None if they are too few."""
     medians = []
     for part in (slice(max(chunk - _BESIDE, 0), chunk), slice(chunk + 1, chunk + 1 + _BESIDE)):
-        kept = means[part] if valid is None else means[part][valid[part]]
+        kept = means[part][valid[part]]
         if len(kept) < _FEWEST:
             return None
         medians.append(float(np.median(kept)))
@@ -212,11 +196,11 @@ def _lasts(levels: tuple[float, float] | None, across: float) -> bool:
 
 def _step(window: _Window, sky: FloatArray) -> SignalStep | None:
     """Return the step in a window, if it is there without the sky as well."""
-    good = window.pointing.pixels >= 0
+    pixels, chunk = window.pointing.pixels, window.chunk
+    good = pixels >= 0
     residual = np.where(good, window.residual(sky), 0.0)
-    chunk = window.chunk
-    with_sky, _ = _means(window.data, good)
-    means, valid = _means(residual, good)
+    with_sky, _ = _means(window.data, pixels)
+    means, valid = _means(residual, pixels)
     across, before = (values[chunk + 1] - values[chunk - 1] for values in (means, with_sky))
     levels = _levels(means, valid, chunk)
     if levels is None or across * before < before**2 / 2 or not _lasts(levels, across):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from itertools import pairwise
 from typing import overload
 
@@ -117,6 +117,14 @@ class LocalBlocks:
     blocks: Int64Array
     n_held: int
     n_out: int
+
+    def numbers_of(self, blocks: Int64Array) -> Int64Array:
+        """Return the numbers of blocks, (n, 6), that are among these."""
+        return np.searchsorted(self._first_outputs, blocks[:, 0] + blocks[:, 2])
+
+    @cached_property
+    def _first_outputs(self) -> Int64Array:
+        return self.blocks[:, 0] + self.blocks[:, 2]
 
 
 class TimeLayout:

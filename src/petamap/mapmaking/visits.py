@@ -198,8 +198,8 @@ class _Outbox:
         self.rows = rows_of_keys(self.keys, pixel_keys)
         local = projection.local
         streams = local.segments.stream[local.blocks[:, 5]]
-        order = np.argsort(streams, kind="stable")
-        self.blocks, self.streams = local.blocks[order], streams[order]
+        self.order = np.argsort(streams, kind="stable")
+        self.blocks, self.streams = local.blocks[self.order], streams[self.order]
         self.n_ranks = len(first_streams) - 1
         # a rank holds streams of few others
         ranks = np.searchsorted(first_streams, self.streams, side="right") - 1
@@ -213,7 +213,7 @@ class _Outbox:
 
         def count(number: int) -> None:
             rank, first, step = int(self.rank_of[number]), self._first(number), self._noise(number).step
-            pixels = self.projection.sample_pointing(self.blocks[number], inputs=False).pixels
+            pixels = self.projection.outputs(int(self.order[number])).pixels
             found = _mapmaking.count_visits(pixels, self.rows, first, step, seen[rank], seen_slots[rank])
             intervals = (first + len(pixels) - 1) // step - first // step + 1
             n_gaps = found[1] if self.marginalize else 0
@@ -245,7 +245,7 @@ class _Outbox:
         gaps = np.empty((n_gaps, 3), np.int32)
 
         def write(number: int) -> None:
-            samples = self.projection.sample_pointing(self.blocks[number], inputs=False)
+            samples = self.projection.outputs(int(self.order[number]))
             intervals, own, own_gaps = (slice(*pair) for pair in zip(*ends[number : number + 2], strict=True))
             noise, rank = self._noise(number), int(self.rank_of[number])
             _mapmaking.compress(
@@ -269,7 +269,7 @@ class _Outbox:
             if not terms:
                 continue
             functions = stream_functions(terms, first - margin, first - margin + int(self.blocks[number, 3]))
-            samples = self.projection.sample_pointing(self.blocks[number], inputs=False)
+            samples = self.projection.outputs(int(self.order[number]))
             pixels, responses = samples.pixels, np.empty((len(samples.pixels), n_stokes))
             _mapmaking.write_responses(
                 pixels, samples.angles, samples.gains, samples.intensity, samples.efficiency, responses

@@ -182,7 +182,7 @@ def test_several_ranks_print_an_error_once(config):
     [
         ("petamap.simulation.virtual_scans.SatelliteSource.extend", "sources"),
         ("petamap.mapmaking.system.inverse_noise", "noise kernels"),
-        ("petamap.mapmaking.projection.Projection.sample_pointing", "weights"),
+        ("petamap.mapmaking.binning.output_samples", "weights"),
         ("petamap.mapmaking.projection.Projection.read", "data"),
         ("petamap.mapmaking.products.MapWriter.write", "products"),
     ],

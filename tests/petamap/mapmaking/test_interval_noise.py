@@ -17,7 +17,7 @@ from petamap.data.config import parse_config
 from petamap.data.observation import Observation
 from petamap.mapmaking.bands import stream_bands
 from petamap.mapmaking.noise_estimate import NoiseEstimator
-from petamap.mapmaking.residual_streams import ReferenceNoise
+from petamap.mapmaking.residual_streams import DrawnStreams, ReferenceNoise
 from petamap.mapmaking.system_options import SystemOptions
 from petamap.noise.common_modes import CommonNoise, mode_amplitudes
 from petamap.noise.model import TabulatedPsd
@@ -43,7 +43,7 @@ def scans(n_samp, n_intervals=1, flagged=0.02, blind=()):
     )  # fmt: skip
     flags = np.random.default_rng(1).random((N_DET, n_samp)) < flagged
     flags[list(blind)] = True
-    drawn = ReferenceNoise(one, lambda one, d, k: one.noise.noise_model(d, k), 77)
+    drawn = ReferenceNoise(one, lambda one, d, k: one.noise.noise_model(d, k), 77, DrawnStreams(8))
     return replace(one, signals=(drawn,), flags=(Bad(flags),), common_noise=())
 
 

@@ -16,7 +16,7 @@ from petacomm.base.timers import Timers
 from petacomm.mpi import SerialCommunicator
 from petamap.data.observation import Observation
 from petamap.mapmaking.noise_estimate import NoiseEstimator
-from petamap.mapmaking.residual_streams import ReferenceNoise
+from petamap.mapmaking.residual_streams import DrawnStreams, ReferenceNoise
 from petamap.mapmaking.system_options import SystemOptions
 from petamap.noise.model import OneOverF
 from petamap.noise.psd import noise_psd
@@ -93,7 +93,8 @@ def test_rounds_end_when_the_spectra_are_settled():
 def test_reference_noise_has_its_spectrum_in_whatever_pieces():
     made = scans(8000)
     models = estimated([made], Healpix(8, nest=True), max_rounds=1).model_of
-    noises = [ReferenceNoise(made, models, number) for number in range(30)]
+    drawn = DrawnStreams(2)
+    noises = [ReferenceNoise(made, models, number, drawn) for number in range(30)]
     segments = WelchSegments(RATE, 1024, tuple(range(0, 2977, 512)))
     good, total = np.ones(4000, bool), 0.0
     for noise in noises:

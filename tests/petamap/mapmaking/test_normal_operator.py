@@ -189,7 +189,7 @@ def test_scan_is_the_transpose_of_adding_up():
         words, gap_words = np.zeros((n_pix, n_stokes, 4, 1), np.int64), np.zeros((n_gaps, 2, 1), np.int64)
         scale, largest = 2.0**40, np.empty(1)
         both = time[None], other[None]
-        _mapmaking.add_signals(*looks, *both, scale, low_bits, words, gap_words, largest)
+        _mapmaking.add_signals(*looks, *both, 1.0, scale, low_bits, words, gap_words, largest)
         assert largest == scale * max(np.abs(time).max(), np.abs(other).max())
         words, gap_words = words[..., 0], gap_words[..., 0]
         sums, others = ((words[..., k] + words[..., k + 1] * 2.0**-low_bits) / scale for k in (0, 2))

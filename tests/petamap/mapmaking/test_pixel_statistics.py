@@ -24,15 +24,15 @@ def test_weights_of_samples(value):
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_weights_of_pixels(monkeypatch, value):
-    whole = binning.stokes_weights
+    whole = binning.hits_and_weights
 
     def spoiled(projection, pixels, *arguments):
-        found = whole(projection, pixels, *arguments)
-        found[5, 3] = value
+        hits, weights = whole(projection, pixels, *arguments)
+        weights[5, 3] = value
         spoiled.pixel = int(pixels.keys[5])
-        return found
+        return hits, weights
 
-    monkeypatch.setattr(binning, "stokes_weights", spoiled)
+    monkeypatch.setattr(binning, "hits_and_weights", spoiled)
     with pytest.raises(DataError, match=r"rank 0: the weights of pixel [0-9]+ are not finite") as caught:
         run(configured(*SHORT))
     assert f"pixel {spoiled.pixel} " in str(caught.value)
