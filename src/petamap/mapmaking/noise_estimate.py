@@ -36,6 +36,7 @@ from petamap.sky.pixelization import Pixelization
 
 _ANY = TabulatedPsd(np.ones(1), np.ones(1))
 _SIMULATIONS = 3  # with the data, half of the vectors that the kernels take side by side
+RIGHT_HAND_SIDES = 1 + _SIMULATIONS
 _MAP_TOLERANCE = "10% of noise"  # in any mode: 1% of the variance of one of the map's many
 
 
@@ -205,14 +206,14 @@ class NoiseEstimator:
         """Return the noise that a map made with that of the last round leaves."""
         # A value that scatters low would draw the map to its own stream, and fall further.
         observations, model_of = noise.smoothed().declare(self.observations)
-        options = replace(self.options_of(observations, model_of), n_rhs=1 + _SIMULATIONS)
+        options = replace(self.options_of(observations, model_of), n_rhs=RIGHT_HAND_SIDES)
         system = self._set_up(observations, options, model_of)
         most = streams_at_once(observations, system.projection.n_threads)
         drawn = DrawnStreams(most)
         simulated = [
             [ReferenceNoise(one, model_of, k, drawn) for k in range(_SIMULATIONS)] for one in observations
         ]
-        predicted = system.memory.total + stream_bytes(observations, most)
+        predicted = system.memory.total + stream_bytes(observations, most, system.projection.n_threads)
         with self.timers.phase("noise estimate"):
             found, converged = self._maps(system, datasets_of(observations, simulated))
             streams = ResidualStreams(system, observations, found, simulated)
@@ -306,11 +307,13 @@ def streams_at_once(observations: Sequence[Observation], n_threads: int) -> int:
     return _SIMULATIONS * 2 * max(n_threads, *shared, 1)
 
 
-def stream_bytes(observations: Sequence[Observation], n_simulated: int) -> int:
-    """Return the bytes of so many simulated streams, and of one that is measured."""
+def stream_bytes(observations: Sequence[Observation], n_simulated: int, n_threads: int) -> int:
+    """Return the bytes of simulated streams, of those that threads draw, and of one that is measured."""
     longest = max(stop - start for one in observations for start, stop in one.intervals)
-    measured = 2 * (1 + _SIMULATIONS) + _SIMULATIONS  # residuals in pieces and joined, and simulations
-    return 8 * longest * (n_simulated + measured)
+    # frequencies and their power, random lines, and what they make, of twice the length
+    drawn = (1 + 1 + 2 + 2) * n_threads
+    measured = 2 * RIGHT_HAND_SIDES + _SIMULATIONS  # residuals in pieces and joined, and simulations
+    return 8 * longest * (n_simulated + drawn + measured)
 
 
 def _settled(

@@ -99,8 +99,9 @@ class ReferenceNoise:
         power = noise_psd(model, rfftfreq(n, 1 / one.sample_rate))
         # Each line of a real transform has the variance n rate P / 4 in both of its parts.
         lines = gaussians(words, 2 * len(power)).view(np.complex128)
-        lines *= np.sqrt(power * (n * one.sample_rate / 4))
-        return irfft(lines, n)[: stop - start].copy()
+        power *= n * one.sample_rate / 4
+        lines *= np.sqrt(power, out=power)
+        return irfft(lines, n, overwrite_x=True)[: stop - start].copy()
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from petacomm.costs.forecast import Forecast
 from petacomm.reduction import ALGORITHMS
 from petamap.data.config import RunConfig
 from petamap.mapmaking.memory import MemoryPlan, Sizes, component_bytes, map_bytes, split_bytes
+from petamap.mapmaking.noise_estimate import RIGHT_HAND_SIDES, stream_bytes, streams_at_once
 from petamap.mapmaking.own_temperature import with_temperature
 from petamap.mapmaking.preconditioning import SAMPLES_PER_VISIT, bytes_a_gap, has_templates
 from petamap.mapmaking.slabs import is_partial
@@ -87,7 +88,7 @@ class MemoryForecast:
             two_level += bytes_a_gap() * (margins + n_flagged)
         slow = SLOW_BYTES * held.n if template.kept and self.preconditioner.knots else 0
         plan = MemoryPlan(
-            keep=False, base=self._base(forecast.size) + functions,
+            keep=False, base=self._base(forecast.size) + functions + self._estimate_bytes(threads),
             samples=held.n // 8, maps=map_bytes(sizes) + self._bands_bytes(sizes), n_samp=held.n,
             preconditioner=int(two_level) + template.kept, filters=self._filters(threads),
             beside=template.beside + slow,
@@ -103,6 +104,18 @@ class MemoryForecast:
         libraries = _PROCESS_BYTES + _SIMULATION_BYTES * self._simulates + _MPI_BYTES * (size > 1)
         return libraries + n_pix // 8 + n_pix // 16
 
+    @property
+    def _estimates(self) -> bool:
+        """Whether the noise is estimated, in rounds that take more than the map itself."""
+        return self.config.noise.kernel == "estimate"
+
+    def _estimate_bytes(self, threads: int) -> int:
+        """Return the bytes of the streams that an estimate of the noise simulates and measures."""
+        if not self._estimates:
+            return 0
+        observations = self.run.observations
+        return stream_bytes(observations, streams_at_once(observations, threads), threads)
+
     def _sizes(self, forecast: Forecast, threads: int, n_gaps: int) -> Sizes:
         n_owned = forecast.n_global.value / forecast.size
         sizes = Sizes(
@@ -113,7 +126,7 @@ class MemoryForecast:
             n_gaps=n_gaps,
             n_ranks=forecast.size,
             n_threads=threads,
-            n_rhs=self.n_rhs,
+            n_rhs=max(self.n_rhs, RIGHT_HAND_SIDES) if self._estimates else self.n_rhs,
             partial=is_partial(self.run.pixelization, round(forecast.n_global.value)),
         )
         name = self.config.comm.reduction

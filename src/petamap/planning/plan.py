@@ -107,6 +107,8 @@ class RunPlan(Displayed):
         Of the solver; none for binned maps alone.
     thinning : Thinning, optional
         What was looked at of a scan that is too large to be looked at.
+    noise_rounds : int
+        Rounds at most in which the noise is estimated before, which no time includes; 0 where it is declared.
     """
 
     machine: Machine
@@ -120,6 +122,7 @@ class RunPlan(Displayed):
     predictions: tuple[RunPrediction, ...] = field(repr=False)
     max_iterations: int
     thinning: Thinning | None = None
+    noise_rounds: int = 0
 
     def _facts(self) -> dict[str, object]:
         best = self.best
@@ -279,6 +282,7 @@ class _Planner:
             self.machine, self.cores, self.run.layout.n_samp, self.run.pixelization.n_pix, self.stokes.n,
             sample.fraction, self.run.bands, self.preconditioner, tuple(predictions),
             0 if solver.binned_only else solver.max_iterations, thinning,
+            self.config.noise.max_rounds if self.config.noise.kernel == "estimate" else 0,
         )  # fmt: skip
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from petacomm.base.text import table_lines
+from petamap.mapmaking.noise_estimate import RIGHT_HAND_SIDES
 from petamap.planning.plan import RunPlan, RunPrediction
 from petamap.planning.run_time import SAMPLE_BYTES, SampleTimes, predict_run_time
 
@@ -78,11 +79,17 @@ def _run(plan: RunPlan, measured: SampleTimes | None) -> list[str]:
     memory = _bytes(chosen.node_memory)
     where = f"{chosen.distribution.description}, {chosen.forecast.size} x {chosen.threads}"
     around, iterating = _duration(taken.around), _duration(taken.iterating)
-    return [
+    lines = [
         f"run: {_bytes(plan.n_samp * SAMPLE_BYTES)} of signal; {memory} a node, the least: {where}",
         f"time: set-up and data {around}, {taken.iterations} iterations {iterating}; "
         f"{taken.core_hours:,.3g} core hours",
     ]
+    if plan.noise_rounds and not measured:
+        lines.append(
+            f"      and before it the estimate of the noise, in at most {plan.noise_rounds} rounds, "
+            f"each of which but the first solves for {RIGHT_HAND_SIDES} maps"
+        )
+    return lines
 
 
 def _nodes(plan: RunPlan) -> int:
@@ -123,6 +130,7 @@ def plan_json(plan: RunPlan, measured: SampleTimes | None = None) -> dict[str, A
         "preconditioner": plan.preconditioner.kind,
         "preconditioned_iteration": plan.preconditioner.iteration,
         "preconditioner_set_up": plan.preconditioner.set_up,
+        "noise_rounds": plan.noise_rounds,
         "signal_bytes": plan.n_samp * SAMPLE_BYTES,
         "run": vars(predict_run_time(plan, plan.least_memory, measured)),
         "thinning": vars(plan.thinning) if plan.thinning else None,

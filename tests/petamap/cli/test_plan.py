@@ -28,6 +28,15 @@ def test_table_and_json(config, capsys):
     assert all(o["seconds"][o["best"]] == min(o["seconds"].values()) for o in data["predictions"])
 
 
+def test_the_estimate_of_the_noise_is_told(config, capsys):
+    words = ["plan", config, "--ranks", "2", "--machine", "one-node", "noise.kernel=estimate"]
+    assert main([*words, "noise.max_rounds=4"]) == 0
+    said = "and before it the estimate of the noise, in at most 4 rounds, each of which but the first solves"
+    assert said in capsys.readouterr().out
+    assert main([*words[:-1], "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["noise_rounds"] == 0
+
+
 def test_times_are_those_of_a_run_like_it(config, capsys, tmp_path):
     assert main(["run", config, "--out", str(tmp_path / "day"), "-q"]) == 0
     words = ["plan", config, "--ranks", "2", "--machine", "one-node", "--like", str(tmp_path / "day")]

@@ -27,18 +27,19 @@ from petamap.noise.model import OneOverF
 
 class Wave:
     def add_signal(self, detector, start, stop, out):
-        out += np.cos(np.arange(start, stop) * (0.01 + detector))
+        t = np.arange(start, stop)
+        out += np.cos(t * (0.01 + detector)) + np.cos((t % 100_003.0) ** 2)
 
 class Rare:
     def or_flags(self, detector, start, stop, out):
         first = -start % 500
         out[first::500] = 1
 
-pointing, threads, n_samp, flagged = sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[5] == "flagged"
+pointing, threads, n_samp, how = sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[5]
 made = Observation(
     name="long", uid=1, n_samp=n_samp, sample_rate=50.0, detectors=tuple("abcd"), intervals=((0, n_samp),),
     pointing=spinning(n_samp, 0.005, 4, 200), frame="galactic",
-    signals=(Wave(),), flags=(Rare(),) if flagged else (),
+    signals=(Wave(),), flags=(Rare(),) if how == "flagged" else (),
     noise=Models(((OneOverF(1.0, 0.05, 1e-4, -1.5),),)),
 )
 if len(sys.argv) > 7:
@@ -54,7 +55,8 @@ if len(sys.argv) > 7:
     print(json.dumps([memory.total, peak_bytes(), memory.bytes_per_sample, len(system.keys)]))
     sys.exit()
 summary = run_on(
-    [made], tempfile.mkdtemp(), map={"n_side": int(sys.argv[6])}, noise={"n_lag": 512},
+    [made], tempfile.mkdtemp(), map={"n_side": int(sys.argv[6])},
+    noise={"n_lag": 512} | ({"kernel": "estimate", "max_rounds": 2} if how == "estimated" else {}),
     solver={"max_iterations": 1},
     resources={"pointing": pointing, "threads": threads},
 )
@@ -80,6 +82,7 @@ def measured(*arguments):
         ("keep", 2, N_SAMP // 4, "clean", 256, 16),
         ("recompute", 2, N_SAMP // 4, "clean", 16, 1),
         ("recompute", 2, N_SAMP // 4, "clean", 1024, 1),  # most samples are in pixels that are cut
+        ("keep", 1, N_SAMP, "estimated", 16, 16),
     ],
 )
 def test_peak_is_as_predicted(pointing, threads, n_samp, flagged, n_side, most):

@@ -95,6 +95,19 @@ def test_maps_of_splits_are_planned():
     assert run * 0.9 <= expected <= run * 1.8  # at most: of both parts and of all, of all pixels each
 
 
+def test_rounds_that_estimate_the_noise_are_planned():
+    estimated = BASE.replace("n_lag = 256", 'n_lag = 256\nkernel = "estimate"')
+    setup = RunSetup(parse_config(estimated), SerialCommunicator(), SilentProgress())
+    setup.open(open_sources)
+    setup.set_up()
+    predictions = plan(setup.config, 1, load_machine("one-node"), n_threads=1).predictions
+    (found,) = {one.memory_kept for one in predictions if one.distribution.name == "time-major"}
+    declared = planned()["time-major"].memory_kept
+    beside = declared - made()[1].memory.total
+    assert found - beside == pytest.approx(setup.noise_estimate.predicted_bytes, rel=0.2)
+    assert found > 1.02 * declared
+
+
 def test_a_filter_has_a_model_of_templates_of_its_own():
     less, more = (
         planned("azimuth", f"[products]\nfiltered = {one}\n")["streams"].memory for one in ("false", "true")
