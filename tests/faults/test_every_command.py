@@ -29,7 +29,7 @@ FULL = 5  # exit code
 ENDS = {signal.SIGINT: (130,), signal.SIGTERM: (143, 75)}
 # As the scripts that are installed do.
 START = "import sys; from {prog}.cli import start_{prog}; sys.exit(start_{prog}())"
-ON_RANKS = ("run", "sweep", "coadd --joint", "mc", "datatypes")
+ON_RANKS = ("run", "sweep", "simulate", "coadd --joint", "mc", "datatypes")
 
 
 @pytest.fixture(scope="module")
@@ -175,7 +175,7 @@ def test_signals_at_random_moments(name, n_ranks, n_tries, folder, outcomes):
         its_own = "Exception ignored in" in said or "start_command" not in said
         fine = known and ("Traceback" not in said or its_own)
         outcomes.ended(f"{name}: {number.name} at {moment:.2f} s", fine, f"{process.returncode} {said}")
-    if name in ("coadd --joint", "init"):  # do not replace what they have finished
+    if name in ("coadd --joint", "init", "simulate"):  # do not replace what they have finished
         for path in folder.glob("out*"):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     again = run_command([*words, *(["--resume"] if name in ("run", "mc", "sweep") else [])], 120)

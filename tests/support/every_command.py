@@ -43,6 +43,7 @@ PROGRAM = shlex.join([sys.executable, "-c", "from mpi4py import MPI; MPI.COMM_WO
 COMMANDS = {
     "run": f"petamap run tiny.toml --out out {SHORT!r}",
     "run --dry-run": f"petamap run tiny.toml --dry-run {SHORT!r}",
+    "simulate": f"petamap simulate tiny.toml --out out {SHORT!r}",
     "sweep": f"petamap sweep tiny.toml --out out run.seed=1,2 {SHORT!r}",
     "coadd": "petamap coadd one two --out out",
     "coadd --joint": "petamap coadd --joint one two --out out",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import cache
 from typing import Any, TypeVar
@@ -40,6 +41,27 @@ def map_threads(work: Callable[[Item], Result], items: Iterable[Item], n_threads
         try:
             futures = [pool.submit(work, item) for item in items]
             return [await_result(future) for future in futures]
+        except BaseException:
+            cancelled.set()
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def map_ahead(work: Callable[[Item], Result], items: Iterable[Item], n_threads: int) -> Iterator[Result]:
+    """Yield ``work(item)`` of all items in their order; threads are a few of them ahead of who takes them."""
+    if n_threads == 1:
+        yield from map(work, items)
+        return
+    cancelled = threading.Event()
+    with ThreadPoolExecutor(n_threads, initializer=setattr, initargs=(_pool, "cancelled", cancelled)) as pool:
+        ahead: deque[Future[Result]] = deque()
+        try:
+            for item in items:
+                ahead.append(pool.submit(work, item))
+                if len(ahead) >= 2 * n_threads:
+                    yield await_result(ahead.popleft())
+            while ahead:
+                yield await_result(ahead.popleft())
         except BaseException:
             cancelled.set()
             pool.shutdown(cancel_futures=True)

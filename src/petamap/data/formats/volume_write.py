@@ -10,6 +10,7 @@ import numpy as np
 
 from petacomm.base.errors import DataError
 from petacomm.base.files import atomic_write
+from petacomm.base.threads import map_ahead
 from petacomm.base.typing import AnyArray
 from petamap.data.formats.volume_header import FORMAT, VERSION, VolumeHeader, crc32
 from petamap.data.observation import Observation, noise_models, read_flags, read_signal
@@ -22,7 +23,11 @@ _CHUNK = 1 << 16  # samples
 
 
 def write_volume(
-    path: Path, observations: Sequence[Observation], precision: Literal["float64", "float32"] = "float64"
+    path: Path,
+    observations: Sequence[Observation],
+    precision: Literal["float64", "float32"] = "float64",
+    n_threads: int = 1,
+    advance: Callable[[float], None] = lambda amount: None,
 ) -> None:
     """Write observations to one file atomically; the signal is written as the sum of its contributions.
 
@@ -34,6 +39,10 @@ def write_volume(
         Pointing, signal, flags and noise are each optional.
     precision : {"float64", "float32"}
         Data type of the signal.
+    n_threads : int
+        Threads that make or read the samples.
+    advance : callable
+        Called with the number of samples of the signal just written.
 
     Raises
     ------
@@ -48,15 +57,18 @@ def write_volume(
         file.attrs["format"], file.attrs["version"] = np.bytes_(FORMAT), VERSION
         file.attrs["n_observations"] = len(observations)
         for number, observation in enumerate(observations):
-            _Writer(file.create_group(f"{number:04d}"), observation).write(precision)
+            _Writer(file.create_group(f"{number:04d}"), observation, n_threads, advance).write(precision)
 
 
 class _Writer:
     """Writer of an observation to its group; the header is written last."""
 
-    def __init__(self, group: Any, observation: Observation) -> None:
+    def __init__(
+        self, group: Any, observation: Observation, n_threads: int, advance: Callable[[float], None]
+    ) -> None:
         self._group = group
         self._observation = observation
+        self._n_threads, self._advance = n_threads, advance
         self._chunk = min(_CHUNK, observation.n_samp)
         self._crc: dict[str, int] = {}
 
@@ -117,11 +129,18 @@ class _Writer:
         bounds = range(0, observation.n_samp, self._chunk)
         crc = np.zeros((observation.n_det, len(bounds)), np.uint32)
         data = self._create(name, (observation.n_det, observation.n_samp), dtype, (1, self._chunk))
-        for detector in range(observation.n_det):
-            for k, start in enumerate(bounds):
-                values = read(observation, detector, start, min(start + self._chunk, observation.n_samp))
-                data[detector, start : start + len(values)] = values = values.astype(dtype)
-                crc[detector, k] = crc32(values)
+
+        def made(place: tuple[int, int]) -> AnyArray:
+            detector, k = place
+            stop = min(bounds[k] + self._chunk, observation.n_samp)
+            return read(observation, detector, bounds[k], stop).astype(dtype)
+
+        places = [(detector, k) for detector in range(observation.n_det) for k in range(len(bounds))]
+        for (detector, k), values in zip(places, map_ahead(made, places, self._n_threads), strict=True):
+            data[detector, bounds[k] : bounds[k] + len(values)] = values
+            crc[detector, k] = crc32(values)
+            if name == "signal":
+                self._advance(float(len(values)))
         self._dataset(f"{name}_crc", crc)
 
     def _noise(self) -> dict[str, Any]:
