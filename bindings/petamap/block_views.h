@@ -136,7 +136,8 @@ class ExpandedTable : public BlockTable {
         require(index_.n_pix() >= (parts ? parts->n_pixels() : grid_.n_pix), "index: of all pixels");
         if (parts) parts_ = parts->view();
         require(first_slots_.shape(0) == this->blocks().size(), "first_slots: one for each block");
-        require(gap_length_ >= 0, "gap_length: 0 or more");
+        require(gap_length_ == 0 || gap_length_ == 1 || gap_length_ == 64, "gap_length: 0, 1 or 64");
+        require(!gap_bits_ || gap_bits_->shape(0) % 8 == 0, "gap_bits: whole words of 64 samples");
         for (std::size_t i = 0; i < this->blocks().size(); ++i) meet(this->blocks()[i], i);
     }
 
@@ -202,19 +203,33 @@ class ExpandedTable : public BlockTable {
         const std::int64_t begin = std::clamp(stream.recorded_start, start, stop);
         const std::int64_t end = std::clamp(stream.recorded_stop, begin, stop);
         const auto are_gaps = [&](std::int64_t from, std::int64_t to) {
-            for (std::int64_t at = from - stream.shift; at < to - stream.shift; ++at)
-                if (!gap_bits_ || !(gap_bits_->data()[at / 8] >> at % 8 & 1)) return false;
-            return true;
+            return from >= to ||
+                   (gap_bits_ && gaps_among(from - stream.shift, to - stream.shift) == to - from);
         };
         require(are_gaps(start, begin) && are_gaps(end, stop), "gap_bits: of what was not recorded");
-        if (!gap_bits_) return;
+        if (!gap_bits_ || gaps_among(block.first, block.first + block.n_in) == 0) return;
         const std::int64_t slot = first_slots_.data()[number];
         require(slot >= 0 && slot <= std::numeric_limits<std::int32_t>::max() - block.n_in,
                 "first_slots: slots that there are");
-        std::vector<std::int32_t> pixels(static_cast<std::size_t>(block.n_in), 0);
-        petamap::mapmaking::number_marked_gaps(gap_bits_->data(), block.first, gap_length_,
-                                               start - stream.start, slot, block.n_in, pixels.data());
-        for (const std::int32_t pixel : pixels) meet_slots(pixel);
+        if (gap_length_ == 0) return meet_slots(~0);
+        // where slots end depends on the stream, and where they are looked for on the words of bits
+        require(gap_length_ == 1 || (start - stream.start - block.first) % 64 == 0,
+                "streams: begin at whole words of the bits");
+        meet_slots(static_cast<std::int32_t>(~(slot + slots_in(block) - 1)));
+    }
+
+    std::int64_t gaps_among(std::int64_t begin, std::int64_t end) const {
+        return petamap::mapmaking::count_gaps(gap_bits_->data(), begin, end);
+    }
+
+    // Slots of which a block has samples.
+    std::int64_t slots_in(const petamap::mapmaking::Block& block) const {
+        const std::int64_t first = block.first, word = first / 64 * 64;
+        const auto begun = [&](std::int64_t end) {
+            return petamap::mapmaking::count_slots(gap_bits_->data(), gap_length_, word, end);
+        };
+        const bool goes_on = gaps_among(first, first + 1) > begun(first + 1) - begun(first);
+        return begun(first + block.n_in) - begun(first) + goes_on;
     }
 
     std::vector<PointingArguments> pointings_;

@@ -11,6 +11,7 @@
 #include "../arrays.h"
 #include "baseline_functions.h"
 #include "block_views.h"
+#include "gap_functions.h"
 #include "joint_views.h"
 #include "part_views.h"
 #include "petamap/mapmaking/bin.h"
@@ -422,6 +423,7 @@ NB_MODULE(_mapmaking, module) {
     module.def("number_gaps", number_gaps, nb::arg("gap_length"), nb::arg("position"), nb::arg("base"),
                nb::arg("pixels").noconvert());
     module.def("renumber", renumber, nb::arg("table").noconvert(), nb::arg("pixels").noconvert());
+    bind_gaps(module);
     bind_vectors(module);
     bind_baselines(module);
 }

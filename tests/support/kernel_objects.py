@@ -177,7 +177,7 @@ def kept_table(alike: bool = False) -> Any:
 
 def expanded_arguments(alike: bool = False) -> list[Any]:
     streams = numbers(0, 0, 0, 0, 0, 200, 0, 2, 0, 0, 10, 200).reshape(2, 6)
-    found, bits = of("mapmaking").PixelIndex(192), full(25, U8)
+    found, bits = of("mapmaking").PixelIndex(192), full(32, U8)
     found.mark(np.arange(192, dtype=I32))
     found.number()
     bits[0] = 0b11000

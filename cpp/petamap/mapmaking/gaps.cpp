@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
 namespace petamap::mapmaking {
 
@@ -39,7 +40,56 @@ std::uint64_t bits_at(const std::uint8_t* bits, std::int64_t first, std::int64_t
     return found >> first % 8 & ((std::uint64_t{1} << n) - 1);
 }
 
+constexpr std::int64_t kWord = 64;
+
+// Gaps of the word of samples from `first` on, a multiple of 64, as far as they lie before `end`.
+std::uint64_t word_at(const std::uint8_t* bits, std::int64_t first, std::int64_t end) {
+    static_assert(std::endian::native == std::endian::little);
+    std::uint64_t word;
+    std::memcpy(&word, bits + first / 8, sizeof(word));
+    return end - first >= kWord ? word : word & ((std::uint64_t{1} << (end - first)) - 1);
+}
+
+// Calls use(first, begins) for each word of samples with the bits of those that begin a slot.
+template <class Use>
+void for_words(const std::uint8_t* bits, std::int64_t length, std::int64_t begin, std::int64_t end,
+               const Use& use) {
+    for (std::int64_t first = begin; first < end; first += kWord) {
+        const std::uint64_t word = word_at(bits, first, end);
+        use(first, length == 1 ? word : word & ~(word << 1));
+    }
+}
+
 }  // namespace
+
+std::int64_t count_gaps(const std::uint8_t* bits, std::int64_t begin, std::int64_t end) {
+    if (begin >= end) return 0;
+    const std::int64_t first = begin / kWord * kWord;
+    std::int64_t count = -std::popcount(word_at(bits, first, begin));
+    for_words(bits, 1, first, end, [&](std::int64_t, std::uint64_t gaps) { count += std::popcount(gaps); });
+    return count;
+}
+
+std::int64_t count_slots(const std::uint8_t* bits, std::int64_t length, std::int64_t begin,
+                         std::int64_t end) {
+    std::int64_t count = 0;
+    for_words(bits, length, begin, end,
+              [&](std::int64_t, std::uint64_t begins) { count += std::popcount(begins); });
+    return count;
+}
+
+void find_slots(const std::uint8_t* bits, std::int64_t length, std::int64_t begin, std::int64_t end,
+                std::int64_t* out) {
+    for_words(bits, length, begin, end, [&](std::int64_t first, std::uint64_t begins) {
+        for (; begins != 0; begins &= begins - 1) *out++ = first - begin + std::countr_zero(begins);
+    });
+}
+
+std::int64_t first_slot(const std::uint8_t* bits, std::int64_t length, std::int64_t chunk,
+                        const std::int64_t* before, std::int64_t position) {
+    const std::int64_t begin = position / chunk * chunk, is_gap = bits[position / 8] >> position % 8 & 1;
+    return before[position / chunk] + count_slots(bits, length, begin, position + 1) - is_gap;
+}
 
 void number_marked_gaps(const std::uint8_t* bits, std::int64_t first, std::int64_t length,
                         std::int64_t position, std::int64_t base, std::int64_t n, std::int32_t* pixels) {

@@ -20,4 +20,22 @@ void number_gaps(std::int64_t length, std::int64_t position, std::int64_t base, 
 void number_marked_gaps(const std::uint8_t* bits, std::int64_t first, std::int64_t length,
                         std::int64_t position, std::int64_t base, std::int64_t n, std::int32_t* pixels);
 
+// The gaps among samples [begin, end).
+std::int64_t count_gaps(const std::uint8_t* bits, std::int64_t begin, std::int64_t end);
+
+// What follows is of slots of 1 or 64 samples, which are 64 samples long at the most from a multiple of 64
+// on, and of bits in whole words of 64.
+
+// The slots that begin among samples [begin, end), begin a multiple of 64.
+std::int64_t count_slots(const std::uint8_t* bits, std::int64_t length, std::int64_t begin, std::int64_t end);
+
+// Where they begin, counted from `begin`; `out` has room for as many as there are.
+void find_slots(const std::uint8_t* bits, std::int64_t length, std::int64_t begin, std::int64_t end,
+                std::int64_t* out);
+
+// The slot of the first gap at or after a position; before[k]: the slots that begin before chunk k of so many
+// samples, a multiple of 64.
+std::int64_t first_slot(const std::uint8_t* bits, std::int64_t length, std::int64_t chunk,
+                        const std::int64_t* before, std::int64_t position);
+
 }  // namespace petamap::mapmaking

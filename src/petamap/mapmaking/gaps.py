@@ -31,7 +31,7 @@ class Gaps:
     length : int
         Most samples of one unknown; 0 with "cut".
     bits : uint8 (n_held / 8,)
-        One bit per sample, the lowest first.
+        One bit per sample, the lowest first, in whole words of 64.
     numbered : bool
         Whether there are gaps and they have slots.
     """
@@ -40,7 +40,7 @@ class Gaps:
         self.layout = layout
         self.local = local
         self.length = _LENGTHS[kind]
-        self.bits = np.zeros(-(-local.n_held // 8), np.uint8)
+        self.bits = np.zeros(8 * -(-local.n_held // 64), np.uint8)
         self.numbered = False
         self._before = np.zeros(1, np.int64)  # slots that begin before each chunk, and all of them
 
@@ -75,22 +75,9 @@ class Gaps:
 
     def _counts(self) -> Int64Array:
         """Return how many slots begin in each chunk of the held samples."""
-        n = self.local.n_held
-        begins = (self._begins(first, min(_CHUNK, n - first)) for first in range(0, n, _CHUNK))
-        return np.array([np.count_nonzero(one) for one in begins], np.int64)
-
-    def _begins(self, position: int, n: int) -> BoolArray:
-        """Return which of n held samples begin a slot, from a position that is a multiple of ALIGNMENT.
-
-        Segments are held from such positions on, and begin as far after their stream.
-        """
-        gaps = self.among(position, n).view(np.bool_)
-        if self.length == 1:
-            return gaps
-        begins = gaps.copy()
-        begins[1:] &= ~gaps[:-1]
-        begins[:: self.length] = gaps[:: self.length]
-        return begins
+        counts = np.zeros(-(-8 * len(self.bits) // _CHUNK), np.int64)
+        _mapmaking.count_slots(self.bits, self.length, _CHUNK, counts)
+        return counts
 
     def keys(self) -> Int64Array:
         """Return the keys of the unknowns, once numbered: positions among all samples."""
@@ -99,43 +86,50 @@ class Gaps:
         if len(keys) == 0:
             return keys
         shifts = streams.keys(segments.stream) - streams.columns(segments.stream).start + segments.start
-        end = 0
-        for segment, shift in zip(segments, shifts.tolist(), strict=True):
-            slots = np.flatnonzero(self._begins(segment.offset, segment.stop - segment.start))
-            begin, end = end, end + len(slots)
-            np.add(slots, shift, out=keys[begin:end])
+        ends = [*self.first_slots(segments.offset).tolist()[1:], self.n]
+        begin = 0
+        for segment, shift, end in zip(segments, shifts.tolist(), ends, strict=True):
+            last = segment.offset + segment.stop - segment.start
+            _mapmaking.find_slots(self.bits, self.length, segment.offset, last, keys[begin:end])
+            keys[begin:end] += shift
+            begin = end
         return keys
 
     def segments(self) -> Int64Array:
         """Return the segment of each slot."""
-        firsts = [self.first_slot(offset) for offset in self.local.segments.offset.tolist()]
+        firsts = self.first_slots(self.local.segments.offset).tolist()
         return np.repeat(np.arange(len(firsts)), np.diff([*firsts, self.n]))
 
-    def first_slot(self, position: int) -> int:
-        """Return the slot of the first gap at or after a held position."""
-        if not self.length:
-            return 0
-        chunk = position // _CHUNK
-        begins = self._begins(chunk * _CHUNK, position % _CHUNK + 1)
-        is_gap = self.bits[position // 8] >> (position % 8) & 1
-        return int(self._before[chunk]) + int(np.count_nonzero(begins)) - int(is_gap)
+    def first_slots(self, positions: Int64Array) -> Int64Array:
+        """Return the slots of the first gaps at or after held positions."""
+        slots = np.zeros(len(positions), np.int64)
+        if self.length:
+            positions = np.ascontiguousarray(positions)
+            _mapmaking.first_slots(self.bits, self.length, _CHUNK, self._before, positions, slots)
+        return slots
 
     def write_slots(self, pixels: Int32Array, segment: Segment, start: int) -> None:
         """Replace negative pixels of a segment's samples from `start` on by ~slot."""
         position = segment.offset + start - segment.start
         since = start - self.layout.streams[segment.stream].start
-        _mapmaking.number_gaps(self.length, since, self.first_slot(position), pixels)
+        base = int(self.first_slots(np.array([position]))[0])
+        _mapmaking.number_gaps(self.length, since, base, pixels)
 
     def by_segment(self) -> Int64Array:
         """Return how many recorded samples are outputs of this rank in each segment, and how many are gaps.
 
         int64 (n_segment, 2).
         """
-        counts = np.zeros((len(self.local.segments), 2), np.int64)
-        for first, _, n_left, n_out, _, number in self.local.blocks.tolist():
-            segment = self.local.segments[number]
-            start = segment.start + first + n_left - segment.offset
-            begin, end = self.layout.streams[segment.stream].recorded_range(start, start + n_out)
-            n = max(0, end - begin)
-            counts[number] += n, int(self.among(segment.offset + begin - segment.start, n).sum())
+        segments, blocks = self.local.segments, self.local.blocks
+        numbers = blocks[:, 5]
+        streams = self.layout.streams.columns(segments.stream[numbers])
+        # samples of an observation minus positions among the held ones
+        shifts = (segments.start - segments.offset)[numbers]
+        start, margin = blocks[:, 0] + blocks[:, 2] + shifts, self.layout.margin
+        begin = np.maximum(start, streams.start + margin)
+        end = np.maximum(np.minimum(start + blocks[:, 3], streams.stop - margin), begin)
+        found = np.zeros(len(blocks), np.int64)
+        _mapmaking.count_gaps(self.bits, begin - shifts, end - shifts, found)
+        counts = np.zeros((len(segments), 2), np.int64)
+        np.add.at(counts, numbers, np.stack([end - begin, found], axis=1))
         return counts

@@ -493,4 +493,4 @@ class Projection:
 
     @cached_property
     def first_slots(self) -> Int64Array:
-        return np.array([self.gaps.first_slot(first) for first in self.local.blocks[:, 0].tolist()], np.int64)
+        return self.gaps.first_slots(self.local.blocks[:, 0])
