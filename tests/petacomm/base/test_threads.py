@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from petacomm.base.threads import (
     available_threads,
     end_if_cancelled,
+    map_ahead,
     map_threads,
     map_with_states,
     single_blas_thread,
@@ -39,6 +40,43 @@ def test_the_first_error_is_raised_and_other_work_cancelled(n_threads):
     with pytest.raises(KeyError, match="3"):
         map_threads(work, range(100_000), n_threads)
     assert len(done) < 100_000
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 5])
+def test_results_come_in_order_a_few_ahead(n_threads):
+    begun = []
+
+    def work(x):
+        begun.append(x)
+        return x * x
+
+    found = []
+    for value in map_ahead(work, range(60), n_threads):
+        found.append(value)
+        assert len(begun) <= len(found) + 2 * n_threads
+    assert found == [x * x for x in range(60)]
+    assert list(map_ahead(work, [], n_threads)) == []
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_errors_come_in_order_and_end_the_work_ahead(n_threads):
+    done = []
+
+    def work(x):
+        if x == 20:
+            raise KeyError(x)
+        done.append(x)
+        return x
+
+    results = map_ahead(work, range(100_000), n_threads)
+    with pytest.raises(KeyError, match="20"):
+        for number, value in enumerate(results):
+            assert value == number < 20
+    assert max(done) < 20 + 2 * n_threads
+    unfinished = map_ahead(work, range(21, 100_000), n_threads)
+    next(unfinished)
+    unfinished.close()
+    assert max(done) <= 21 + 2 * n_threads
 
 
 def long_work(begun, ended):
