@@ -21,6 +21,12 @@ def raise_of_signal(error: BaseException) -> NoReturn:
     raise error
 
 
+def raise_swallowed() -> None:
+    """Raise again what a signal has raised, if it went lost: where Python or a library drops errors."""
+    if _of_signal is not None:
+        raise _of_signal
+
+
 def forget_signal() -> None:
     """Forget what `raise_of_signal` raised: the command that it ended has told it, or another one begins."""
     global _of_signal

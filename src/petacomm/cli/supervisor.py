@@ -88,7 +88,12 @@ def _watch(child: int, note: mmap.mmap, prog: str) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # from a terminal, the child gets it as well
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     when = phases.read_note(note)
-    if -code in asked or (code >= 0 and not when):
+    if -code in {*asked, signal.SIGINT}:  # before it could tell of it, as while MPI starts
+        if launched_rank() == "0":
+            told = "interrupted" if -code == signal.SIGINT else f"ended by {signal.Signals(-code).name}"
+            print(f"{prog}: {told}", file=sys.stderr, flush=True)
+        return code
+    if code >= 0 and not when:
         return code
     print(f"{prog}: error: {_end_of(child, code, when or 'at its end')}", file=sys.stderr, flush=True)
     return code if code < 0 else -signal.SIGTERM

@@ -5,12 +5,17 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import signal
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from petacomm.base.errors import ResourceError
 from petacomm.base.launcher import launched_size
+from petacomm.base.root_cause import raise_swallowed
 
+_ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 _LOCAL_SIZE_VARIABLES = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "PALS_LOCAL_SIZE")
 
 # Settings for more ranks than cores, where MPICH's shared-memory collectives spin for seconds and Open MPI
@@ -38,7 +43,8 @@ def load_mpi() -> Any:
 
         # Only the main thread calls MPI.
         mpi4py.rc.thread_level = "funneled"
-        from mpi4py import MPI
+        with _signals_at_once():
+            from mpi4py import MPI
     except (ImportError, RuntimeError) as error:
         raise ResourceError(
             f"started by an MPI launcher, but mpi4py cannot be used: {str(error).splitlines()[0]}",
@@ -51,6 +57,24 @@ def load_mpi() -> Any:
             mend="use the mpiexec of the MPI that mpi4py was built with",
         )
     return MPI
+
+
+@contextlib.contextmanager
+def _signals_at_once() -> Iterator[None]:
+    """Let signals end the process within the block, in the place of what Python would make of them after it.
+
+    As it starts, MPI waits for all ranks: for ever, if a signal has ended some that had not come so far.
+    """
+    handled = [number for number in _ENDS if callable(signal.getsignal(number))]
+    if threading.current_thread() is not threading.main_thread():
+        handled = []  # only the main thread may change them, and Python calls them there
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in handled}
+    try:
+        raise_swallowed()
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def unlink_mpi_memory() -> None:

@@ -1,0 +1,83 @@
+"""Signals that come while MPI starts, when it waits for all ranks."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from commands import kill
+from mpi import MPIEXEC
+
+from petacomm.base.root_cause import forget_signal, raise_of_signal
+from petacomm.mpi import launch
+
+# One rank is in MPI_Init when the signal comes, the other ends by it before that.
+PROGRAM = """
+import sys, time
+from petacomm.base.launcher import launched_rank
+from petacomm.cli import parser
+from petacomm.mpi import world
+
+def work(arguments):
+    print("begun", flush=True)
+    if launched_rank() == "1":
+        time.sleep(60)
+    world()
+    return 0
+
+def build():
+    made = parser.Parser(prog="work")
+    made.set_defaults(handler=work, command="work")
+    return made
+
+sys.exit(parser.run_command(build, None))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_ranks_that_wait_for_others_to_start(number):
+    if not MPIEXEC.exists():
+        pytest.skip("no mpiexec beside this Python: pip install mpich")
+    process = subprocess.Popen(
+        [str(MPIEXEC), "-n", "2", sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True, start_new_session=True, env=os.environ | {"PETAMAP_MPI": "1"},
+    )  # fmt: skip
+    try:
+        assert [process.stdout.readline() for _ in range(2)] == ["begun\n"] * 2
+        time.sleep(0.5)
+        process.send_signal(number)
+        said = process.communicate(timeout=20)[1]
+    finally:
+        kill(process)
+    assert process.returncode != 0 and "Traceback" not in said
+
+
+def test_handlers_come_back():
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)]
+    with launch._signals_at_once():
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_DFL
+    assert [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)] == before
+
+
+def test_signals_that_are_ignored_stay_so():
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with launch._signals_at_once():
+            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_an_interrupt_that_went_lost_is_raised_before_mpi_starts():
+    with pytest.raises(KeyboardInterrupt):
+        raise_of_signal(KeyboardInterrupt())
+    try:
+        with pytest.raises(KeyboardInterrupt), launch._signals_at_once():
+            pytest.fail("MPI starts")
+    finally:
+        forget_signal()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
