@@ -43,7 +43,7 @@ def twin(system, weights):
 
 @pytest.mark.parametrize("pointing", ["keep", "recompute"])
 @pytest.mark.parametrize("n_threads", [1, 3])
-def test_weights_are_those_of_numpy(pointing, n_threads):
+def test_weights_of_threads_are_those_of_numpy(pointing, n_threads):
     system = make_system([scanned()], SKY, n_lag=8, pointing=pointing, n_threads=n_threads)
     weights = np.random.default_rng(1).uniform(0.5, 2, len(system.projection.local.segments))
     hits, found = binning.hits_and_weights(system.projection, system.shared.pixels, weights)
