@@ -3,6 +3,8 @@
 
 #include <nanobind/nanobind.h>
 
+#include <algorithm>
+
 #include "../arrays.h"
 #include "petamap/mapmaking/gaps.h"
 

@@ -197,11 +197,11 @@ void chunk_means(In<double> signal, In<std::int32_t> pixels, Out<double> means, 
     pm::chunk_means(signal.data(), pixels.data(), n, means.data(), valid.data());
 }
 
-std::vector<std::int64_t> jumps(In<double> signal, In<std::int32_t> pixels, double times,
-                                std::int64_t fewest) {
+std::vector<std::int64_t> level_steps(In<double> signal, In<std::int32_t> pixels, double times,
+                                      std::int64_t fewest) {
     require(pixels.shape(0) == signal.shape(0), "pixels: one a sample");
     nb::gil_scoped_release release;
-    return pm::jumps(signal.data(), pixels.data(), length(signal.shape(0)), {times, fewest});
+    return pm::level_steps(signal.data(), pixels.data(), length(signal.shape(0)), {times, fewest});
 }
 
 // A block of one stream, whose inputs have these pixels.
@@ -405,8 +405,8 @@ NB_MODULE(_mapmaking, module) {
                nb::arg("signals").noconvert());
     module.def("chunk_means", chunk_means, nb::arg("signal").noconvert(), nb::arg("pixels").noconvert(),
                nb::arg("means").noconvert(), nb::arg("valid").noconvert());
-    module.def("jumps", jumps, nb::arg("signal").noconvert(), nb::arg("pixels").noconvert(), nb::arg("times"),
-               nb::arg("fewest"));
+    module.def("level_steps", level_steps, nb::arg("signal").noconvert(), nb::arg("pixels").noconvert(),
+               nb::arg("times"), nb::arg("fewest"));
     module.def("add_template_signals", add_template_signals, nb::arg("templates"),
                nb::arg("block").noconvert(), nb::arg("pixels").noconvert(), nb::arg("filtered").noconvert(),
                nb::arg("scale"), nb::arg("low_bits"), nb::arg("sums").noconvert());

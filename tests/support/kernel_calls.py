@@ -275,7 +275,7 @@ def _mapmaking() -> dict[str, Callable[[], list[Any]]]:
         ],
         "zero_gaps": lambda: [pixels(20), 0.5, full((2, 20))],
         "chunk_means": lambda: [full(70), pixels(70), full(2), full(2, U8)],
-        "jumps": lambda: [full(640), pixels(640), 10.0, 6],
+        "level_steps": lambda: [full(640), pixels(640), 10.0, 6],
         "add_template_signals 2": lambda: [
             m.TemplateTable(*all_templates()), block(), pixels(102), full((1, 100)), 8.0, 20,
             full((45, 2, 1), I64),

@@ -34,8 +34,8 @@ void chunk_means(const double* signal, const std::int32_t* pixels, std::int64_t 
     }
 }
 
-std::vector<std::int64_t> jumps(const double* signal, const std::int32_t* pixels, std::int64_t n,
-                                const JumpRule& rule) {
+std::vector<std::int64_t> level_steps(const double* signal, const std::int32_t* pixels, std::int64_t n,
+                                      const StepRule& rule) {
     const std::int64_t n_chunks = n / kLevelChunk, n_across = std::max<std::int64_t>(n_chunks - 2, 0);
     std::vector<double> means(static_cast<std::size_t>(n_chunks)), across, known;
     std::vector<std::uint8_t> valid(static_cast<std::size_t>(n_chunks));

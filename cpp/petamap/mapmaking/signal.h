@@ -1,4 +1,4 @@
-// Signals of a block as they are read, before they are filtered: gaps, and jumps of the level.
+// Signals of a block as they are read, before they are filtered: gaps, and steps of the level.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@ constexpr std::int64_t kLevelChunk = 32;
 void chunk_means(const double* signal, const std::int32_t* pixels, std::int64_t n_chunks, double* means,
                  std::uint8_t* valid);
 
-// A jump: means on either side of a chunk differ by more than `times` the median of such differences, in no
+// A step: means on either side of a chunk differ by more than `times` the median of such differences, in no
 // more than one of eight chunks. Returns the chunk of the largest difference of each run of them; none where
 // fewer than `fewest` differences are known.
-struct JumpRule {
+struct StepRule {
     double times;
     std::int64_t fewest;
 };
-std::vector<std::int64_t> jumps(const double* signal, const std::int32_t* pixels, std::int64_t n,
-                                const JumpRule& rule);
+std::vector<std::int64_t> level_steps(const double* signal, const std::int32_t* pixels, std::int64_t n,
+                                      const StepRule& rule);
 
 }  // namespace petamap::mapmaking

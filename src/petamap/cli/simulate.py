@@ -11,7 +11,6 @@ from petacomm.cli.parser import add_output_arguments
 from petamap.cli.configuration_words import add_configuration_arguments, configuration_path, split_words
 
 if TYPE_CHECKING:
-    from petacomm.mpi import Communicator
     from petamap.data.observation import Observation
 
 _DESCRIPTION = """\
@@ -67,11 +66,11 @@ def _simulate(arguments: argparse.Namespace) -> int:
             arguments.out, observations, comm, progress, precision=arguments.precision, n_threads=n_threads
         )
     if comm.rank == 0:
-        inform(_closing_lines(arguments.out, files, observations, comm))
+        inform(_closing_lines(arguments.out, files, observations))
     return 0
 
 
-def _closing_lines(out: Path, files: list[Path], observations: list[Observation], comm: Communicator) -> str:
+def _closing_lines(out: Path, files: list[Path], observations: list[Observation]) -> str:
     from petamap.cli.closing_table import aligned_rows
 
     samples = sum(one.n_samp * one.n_det for one in observations)

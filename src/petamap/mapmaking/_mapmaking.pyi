@@ -262,7 +262,7 @@ def chunk_means(
     means: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu")],
     valid: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu")],
 ) -> None: ...
-def jumps(
+def level_steps(
     signal: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)],
     pixels: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
     times: float,

@@ -162,7 +162,7 @@ def _steps(data: FloatArray, pixels: Int32Array) -> list[int]:
     """Return the chunks in which the level steps, by their means; samples in gaps (pixels < 0) are zero."""
     if len(data) < (2 * _FEWEST + 3) * _CHUNK:
         return []
-    chunks = _mapmaking.jumps(data, pixels, _TIMES / _NORMAL_MEDIAN, 2 * _FEWEST)
+    chunks = _mapmaking.level_steps(data, pixels, _TIMES / _NORMAL_MEDIAN, 2 * _FEWEST)
     if not chunks:
         return []
     means, valid = _means(data, pixels)

@@ -47,7 +47,7 @@ def means_of(signal, pixels):
     return sums / np.maximum(counts, 1), counts >= CHUNK // 2
 
 
-def jumps_of(signal, pixels, times, fewest):
+def steps_of(signal, pixels, times, fewest):
     means, valid = means_of(signal, pixels)
     known = valid[2:] & valid[1:-1] & valid[:-2]
     across = np.where(known, np.abs(means[2:] - means[:-2]), 0.0)
@@ -64,7 +64,7 @@ def jumps_of(signal, pixels, times, fewest):
     st.integers(0, 2**32), st.integers(0, 3000), st.sampled_from([0.0, 0.2, 0.6]),
     st.lists(st.tuples(st.integers(0, 2999), st.floats(-50, 50)), max_size=4),
 )  # fmt: skip
-def test_jumps_are_those_of_numpy(seed, n, gaps, steps):
+def test_steps_are_those_of_numpy(seed, n, gaps, steps):
     rng, pixels = samples(seed, n, gaps)
     signal = rng.standard_normal(n)
     for place, change in steps:
@@ -75,10 +75,10 @@ def test_jumps_are_those_of_numpy(seed, n, gaps, steps):
     wanted, known = means_of(signal, pixels)
     np.testing.assert_allclose(means, wanted, rtol=1e-12, atol=1e-12)
     np.testing.assert_array_equal(valid.view(bool), known)
-    assert _mapmaking.jumps(signal, pixels, 8.0, 6) == jumps_of(signal, pixels, 8.0, 6)
+    assert _mapmaking.level_steps(signal, pixels, 8.0, 6) == steps_of(signal, pixels, 8.0, 6)
 
 
-def test_a_jump_is_found():
+def test_a_step_is_found():
     signal = np.random.default_rng(1).standard_normal(32 * 40)
     signal[32 * 20 + 5 :] += 30
-    assert _mapmaking.jumps(signal, np.zeros(len(signal), np.int32), 14.8, 6) == [20]
+    assert _mapmaking.level_steps(signal, np.zeros(len(signal), np.int32), 14.8, 6) == [20]
