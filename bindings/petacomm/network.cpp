@@ -8,8 +8,31 @@
 #include <vector>
 
 #include "../arrays.h"
+#include "../enumerators.h"
 #include "petacomm/network/programs.h"
 #include "petacomm/network/routes.h"
+
+template <>
+struct bindings::Enumerators<petacomm::Arbitration> {
+    static constexpr Enumerator<petacomm::Arbitration> all[] = {
+        {petacomm::Arbitration::round_robin, "round-robin"},
+        {petacomm::Arbitration::longest_queue, "longest-queue"},
+        {petacomm::Arbitration::farthest, "farthest"}};
+    static constexpr auto type =
+        nanobind::detail::const_name("typing.Literal['round-robin', 'longest-queue', 'farthest']");
+};
+
+template <>
+struct bindings::Enumerators<petacomm::Tie> {
+    static constexpr Enumerator<petacomm::Tie> all[] = {
+        {petacomm::Tie::plus, "plus"}, {petacomm::Tie::parity, "parity"}, {petacomm::Tie::random, "random"}};
+    static constexpr auto type = nanobind::detail::const_name("typing.Literal['plus', 'parity', 'random']");
+};
+
+template <>
+struct nanobind::detail::type_caster<petacomm::Arbitration> : EnumeratorCaster<petacomm::Arbitration> {};
+template <>
+struct nanobind::detail::type_caster<petacomm::Tie> : EnumeratorCaster<petacomm::Tie> {};
 
 namespace nb = nanobind;
 using namespace bindings;
@@ -97,14 +120,6 @@ void require_messages(const Messages& m, std::int64_t n_nodes, int n_dimensions,
 }
 
 void bind_torus(nb::module_& module) {
-    nb::enum_<Arbitration>(module, "Arbitration")
-        .value("round_robin", Arbitration::round_robin)
-        .value("longest_queue", Arbitration::longest_queue)
-        .value("farthest", Arbitration::farthest);
-    nb::enum_<Tie>(module, "Tie")
-        .value("plus", Tie::plus)
-        .value("parity", Tie::parity)
-        .value("random", Tie::random);
     nb::class_<TorusHardware>(module, "TorusHardware")
         .def("__init__",
              [](TorusHardware* made, const std::vector<int>& shape, const std::vector<bool>& wrap) {

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "../arrays.h"
+#include "operation.h"
 #include "petacomm/redistribution/lattice.h"
-#include "petacomm/redistribution/operations.h"
 #include "petacomm/redistribution/row_lists.h"
 
 namespace nb = nanobind;
@@ -155,11 +155,6 @@ void bind_lattice(nb::module_& module) {
 }  // namespace
 
 NB_MODULE(_redistribution, module) {
-    nb::enum_<petacomm::Operation>(module, "Operation")
-        .value("sum", petacomm::Operation::sum)
-        .value("max", petacomm::Operation::max)
-        .value("min", petacomm::Operation::min)
-        .value("bit_or", petacomm::Operation::bit_or);
     bind_cut_lists(module);
     bind_row_lists<std::int64_t>(module);
     bind_row_lists<double>(module);

@@ -6,10 +6,24 @@
 #include <utility>
 
 #include "../arrays.h"
-#include "petacomm/redistribution/operations.h"
+#include "operation.h"
 #include "petacomm/reduction/fixed_point.h"
 #include "petacomm/reduction/node_runs.h"
 #include "petacomm/reduction/row_runs.h"
+
+template <>
+struct bindings::Enumerators<petacomm::Flow> {
+    static constexpr Enumerator<petacomm::Flow> all[] = {
+        {petacomm::Flow::everywhere, "everywhere"},   {petacomm::Flow::onto_owners, "onto_owners"},
+        {petacomm::Flow::from_owners, "from_owners"}, {petacomm::Flow::onto_slots, "onto_slots"},
+        {petacomm::Flow::from_slots, "from_slots"},   {petacomm::Flow::in_node_order, "in_node_order"}};
+    static constexpr auto type = nanobind::detail::const_name(
+        "typing.Literal['everywhere', 'onto_owners', 'from_owners', 'onto_slots', 'from_slots', "
+        "'in_node_order']");
+};
+
+template <>
+struct nanobind::detail::type_caster<petacomm::Flow> : EnumeratorCaster<petacomm::Flow> {};
 
 namespace nb = nanobind;
 using namespace bindings;
@@ -183,13 +197,6 @@ class RunTable {
 };
 
 void bind_row_runs(nb::module_& module) {
-    nb::enum_<petacomm::Flow>(module, "Flow")
-        .value("everywhere", petacomm::Flow::everywhere)
-        .value("onto_owners", petacomm::Flow::onto_owners)
-        .value("from_owners", petacomm::Flow::from_owners)
-        .value("onto_slots", petacomm::Flow::onto_slots)
-        .value("from_slots", petacomm::Flow::from_slots)
-        .value("in_node_order", petacomm::Flow::in_node_order);
     nb::class_<RunTable>(module, "RunTable")
         .def(nb::init<In<std::uint16_t>, In<std::uint16_t>, In<std::uint32_t>, In<std::int64_t>>(),
              nb::arg("lengths").noconvert(), nb::arg("counts").noconvert(), nb::arg("entries").noconvert(),

@@ -44,7 +44,6 @@ from kernel_objects import (
 
 
 def _redistribution() -> dict[str, Callable[[], list[Any]]]:
-    op = of("redistribution").Operation
     return {
         "RunLists": lambda: [numbers(0, 3, 1, dtype=I32), numbers(2, 1, 3, dtype=U8), numbers(0, 2, 2, 3)],
         "cut_lists 2": lambda: [numbers(0, 1, 5, dtype=I32), numbers(0, 1, 3), None, None, full(3, I64)],
@@ -54,7 +53,7 @@ def _redistribution() -> dict[str, Callable[[], list[Any]]]:
         "move_rows": lambda: [full((4, 3)), run_lists(), full((6, 3)), None, 6, 2],
         "move_rows 2": lambda: [full((6, 1), U8), None, full((4, 1), U8), run_lists(), 6, 3],
         "move_rows 3": lambda: [full((4, 4)), run_lists(), full((4, 4)), run_lists(), 6, 1],
-        "combine_lists": lambda: [full((6, 3)), run_lists(), 1, full(4, U8), op.sum, full((4, 3)), 2],
+        "combine_lists": lambda: [full((6, 3)), run_lists(), 1, full(4, U8), "sum", full((4, 3)), 2],
         "hop_sites": lambda: [
             full((4, 2, 18)), full((4, 2), I32, 4), full((5, 6)), numbers(3, 0, dtype=I32), full((4, 6)), 2,
         ],
@@ -62,7 +61,6 @@ def _redistribution() -> dict[str, Callable[[], list[Any]]]:
 
 
 def _reduction() -> dict[str, Callable[[], list[Any]]]:
-    m, op = of("reduction"), of("redistribution").Operation
     intervals = [[3, 4, 0, 0, 0], [9, 1, 4, 4, 1], [4, 9, 5, 0, 2]]
     lists = lambda: [np.array(intervals, I64), numbers(0, 2, 3)]  # noqa: E731
     groups = numbers(0, 0, 1, -1, 0, dtype=I32)
@@ -74,14 +72,14 @@ def _reduction() -> dict[str, Callable[[], list[Any]]]:
         "merge_runs": lambda: [*lists(), 0, 50, full((8, 4), I64), full(12, U32)],
         "join_runs": lambda: [full(3, U16, 2), full(3, U16, 1), numbers(0, 2, 7, dtype=U32)],
         "reduce_runs 2": lambda: [
-            run_table_of(2, 0, 4), full((6, 1)), None, None, None, op.max, m.Flow.everywhere, 1,
+            run_table_of(2, 0, 4), full((6, 1)), None, None, None, "max", "everywhere", 1,
         ],
         "reduce_runs 3": lambda: [
             run_table_of(9, 18, 0, 9, 27), full((18, 40), np.float32), full(18, U8, 1),
-            full((18, 40), np.float32), None, op.sum, m.Flow.in_node_order, 1,
+            full((18, 40), np.float32), None, "sum", "in_node_order", 1,
         ],
         "reduce_runs": lambda: [
-            run_table(), full((9, 3)), full(9, U8), full((2, 3)), full((2, 3)), op.sum, m.Flow.everywhere, 2,
+            run_table(), full((9, 3)), full(9, U8), full((2, 3)), full((2, 3)), "sum", "everywhere", 2,
         ],
         "largest": lambda: [full((4, 3)), 2],
         "to_fixed": lambda: [full((4, 3)), 0.5, full((4, 3), I64), 2],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import importlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -29,8 +28,6 @@ def targets() -> Iterator[str]:
     for name, module in modules().items():
         for key, value in vars(module).items():
             if isinstance(value, type):
-                if issubclass(value, enum.Enum):
-                    continue
                 yield f"{name}.{key}"
                 yield from (f"{name}.{key}.{one}" for one in vars(value) if not one.startswith("__"))
             elif callable(value):

@@ -9,7 +9,6 @@ before the call: the last line of a process that ends names the call that ended 
 from __future__ import annotations
 
 import ctypes
-import enum
 import mmap
 import re
 import resource
@@ -21,7 +20,7 @@ from typing import Any
 
 import numpy as np
 from kernel_calls import right_calls
-from kernel_objects import OTHERS, find, modules, pointing
+from kernel_objects import OTHERS, find, pointing
 
 MEMORY = 1 << 30  # bytes of the process
 SECONDS = 20  # of a call
@@ -30,6 +29,11 @@ NUMBERS = [-(2**63), -(2**31), -1, 0, 1, 2, 3, 7, 2**31 - 1, 2**31, 2**62, 2**63
 # Functions that take as long as their numbers say, up to 2^40 bytes of a message: no numbers in between.
 SIMULATIONS = "simulate_all_to_all", "simulate_messages", "refine"
 REALS = [np.nan, np.inf, -np.inf, -1.0, 0.0, 0.5, 1e-310, 1e300]
+# Operations and flows of reductions, arbitrations and ties of routers, and what is none of them.
+WORDS = [
+    *("sum", "max", "min", "or", "everywhere", "onto_owners", "from_owners", "onto_slots", "from_slots"),
+    *("in_node_order", "round-robin", "longest-queue", "farthest", "plus", "parity", "random", "", "mean"),
+]
 LENGTHS = [0, 1, 2, 3, 4, 6, 8, 18, 64]
 
 
@@ -98,8 +102,8 @@ class Wrong:
             return self.pick(self.numbers)
         if isinstance(value, float):
             return self.pick(REALS)
-        if isinstance(value, enum.Enum):
-            return self.pick(list(type(value)))
+        if isinstance(value, str):
+            return self.pick(WORDS)
         return self.changed_object(value)
 
     def changed_array(self, array: Any) -> Any:
@@ -159,6 +163,8 @@ class Wrong:
         if found := re.match(r"tuple\[(.*)\]$", kind):
             kinds = split(found[1])
             return pointing() if kinds[-1] == "..." else tuple(self.of_kind(one) for one in kinds)
+        if found := re.match(r"(?:typing\.)?Literal\[(.*)\]$", kind):
+            return self.pick(re.findall(r"'([^']*)'", found[1]))
         simple = {"int": self.numbers, "float": REALS, "bool": [False, True]}
         if kind in simple:
             return self.pick(simple[kind])
@@ -166,10 +172,7 @@ class Wrong:
 
     def of_class(self, name: str) -> Any:
         """Return an object of a class of the extension modules."""
-        if name in OTHERS:
-            return self.pick(OTHERS[name])()
-        found = next(getattr(module, name) for module in modules().values() if hasattr(module, name))
-        return self.pick(list(found))
+        return self.pick(OTHERS[name])()
 
 
 def split(text: str) -> list[str]:

@@ -1,23 +1,8 @@
 from collections.abc import Sequence
-import enum
-from typing import Annotated, overload
+from typing import Annotated, Literal, overload
 
 import numpy
 from numpy.typing import NDArray
-
-class Arbitration(enum.Enum):
-    round_robin = 0
-
-    longest_queue = 1
-
-    farthest = 2
-
-class Tie(enum.Enum):
-    plus = 0
-
-    parity = 1
-
-    random = 2
 
 class TorusHardware:
     def __init__(self, arg0: Sequence[int], arg1: Sequence[bool], /) -> None: ...
@@ -106,13 +91,13 @@ class TorusHardware:
     @early_release.setter
     def early_release(self, arg: bool, /) -> None: ...
     @property
-    def arbitration(self) -> Arbitration: ...
+    def arbitration(self) -> Literal["round-robin", "longest-queue", "farthest"]: ...
     @arbitration.setter
-    def arbitration(self, arg: Arbitration, /) -> None: ...
+    def arbitration(self, arg: Literal["round-robin", "longest-queue", "farthest"], /) -> None: ...
     @property
-    def tie(self) -> Tie: ...
+    def tie(self) -> Literal["plus", "parity", "random"]: ...
     @tie.setter
-    def tie(self, arg: Tie, /) -> None: ...
+    def tie(self, arg: Literal["plus", "parity", "random"], /) -> None: ...
 
 def simulate_all_to_all(
     hardware: TorusHardware,

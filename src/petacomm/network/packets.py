@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -21,25 +21,15 @@ import numpy.typing as npt
 from petacomm.base.arguments import require_integer
 from petacomm.base.errors import ConfigError, require_known
 from petacomm.base.typing import BoolArray, FloatArray, Int32Array, Int64Array, UInt8Array
-from petacomm.network._network import (
-    Arbitration,
-    Tie,
-    TorusHardware,
-    simulate_all_to_all,
-    simulate_messages,
-)
+from petacomm.network._network import TorusHardware, simulate_all_to_all, simulate_messages
 from petacomm.network.hardware import Hardware
 from petacomm.network.link_load import values_by_link
 from petacomm.schedule import Round, message_displacements
 from petacomm.topology import Torus
 
 _DEPOSIT, _COMBINES, _IN_ORDER, _PIPELINED = 1, 2, 4, 8
-_ARBITRATIONS = {
-    "round-robin": Arbitration.round_robin,
-    "longest-queue": Arbitration.longest_queue,
-    "farthest": Arbitration.farthest,
-}
-_TIES = {"plus": Tie.plus, "parity": Tie.parity, "random": Tie.random}
+Arbitration: TypeAlias = Literal["round-robin", "longest-queue", "farthest"]
+Tie: TypeAlias = Literal["plus", "parity", "random"]
 # The kernel counts hops in eight bits.
 _MAX_LINE, _MAX_RING, _MAX_STEPS = 128, 254, 127
 _LARGEST_MESSAGE = 2**40
@@ -68,17 +58,17 @@ class RouterPolicy:
         else when it has left.
     """
 
-    arbitration: str = "round-robin"
+    arbitration: Arbitration = "round-robin"
     transit_first: bool = True
     injection_room: int = 0
     fifo: str = "emptiest"
-    tie: str = "random"
+    tie: Tie = "random"
     early_release: bool = True
 
     def __post_init__(self) -> None:
-        require_known("unknown arbitration", self.arbitration, _ARBITRATIONS)
+        require_known("unknown arbitration", self.arbitration, get_args(Arbitration))
         require_known("unknown fifo", self.fifo, ["emptiest", "direction"])
-        require_known("unknown tie", self.tie, _TIES)
+        require_known("unknown tie", self.tie, get_args(Tie))
 
 
 POLICIES = {
@@ -333,8 +323,8 @@ def _kernel_hardware(grid: Torus, hardware: Hardware, policy: RouterPolicy) -> A
     made.transit_first = policy.transit_first
     made.fifo_by_direction = policy.fifo == "direction"
     made.early_release = policy.early_release
-    made.arbitration = _ARBITRATIONS[policy.arbitration]
-    made.tie = _TIES[policy.tie]
+    made.arbitration = policy.arbitration
+    made.tie = policy.tie
     return made
 
 

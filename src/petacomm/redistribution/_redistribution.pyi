@@ -1,17 +1,7 @@
-import enum
-from typing import Annotated, overload
+from typing import Annotated, Literal, overload
 
 import numpy
 from numpy.typing import NDArray
-
-class Operation(enum.Enum):
-    sum = 0
-
-    max = 1
-
-    min = 2
-
-    bit_or = 3
 
 class RunLists:
     def __init__(
@@ -82,7 +72,7 @@ def combine_lists(
     lists: RunLists,
     own_list: int,
     own: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)] | None,
-    operation: Operation,
+    operation: Literal["sum", "max", "min", "or"],
     values: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order="C", device="cpu")],
     n_threads: int,
 ) -> None: ...
@@ -94,7 +84,7 @@ def combine_lists(
     lists: RunLists,
     own_list: int,
     own: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)] | None,
-    operation: Operation,
+    operation: Literal["sum", "max", "min", "or"],
     values: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu")],
     n_threads: int,
 ) -> None: ...
@@ -106,7 +96,7 @@ def combine_lists(
     lists: RunLists,
     own_list: int,
     own: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)] | None,
-    operation: Operation,
+    operation: Literal["sum", "max", "min", "or"],
     values: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order="C", device="cpu")],
     n_threads: int,
 ) -> None: ...
@@ -118,7 +108,7 @@ def combine_lists(
     lists: RunLists,
     own_list: int,
     own: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)] | None,
-    operation: Operation,
+    operation: Literal["sum", "max", "min", "or"],
     values: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order="C", device="cpu")],
     n_threads: int,
 ) -> None: ...

@@ -9,16 +9,8 @@ import numpy as np
 
 from petacomm.base.typing import AnyArray, BoolArray, Int32Array, Int64Array, UInt8Array
 from petacomm.mpi.communicator import Operation
-from petacomm.redistribution._redistribution import Operation as KernelOperation
 from petacomm.redistribution._redistribution import RunLists, combine_lists, cut_lists, move_rows
 from petacomm.sharing.sharing_graph import offsets_from_counts
-
-OPERATIONS = {
-    "sum": KernelOperation.sum,
-    "max": KernelOperation.max,
-    "min": KernelOperation.min,
-    "or": KernelOperation.bit_or,
-}
 
 
 @dataclass(frozen=True)
@@ -113,7 +105,7 @@ class RowLists:
             self._checked,
             own_list,
             None if own is None else own.view(np.uint8),
-            OPERATIONS[op],
+            op,
             values,
             n_threads,
         )

@@ -1,10 +1,7 @@
-import enum
-from typing import Annotated, overload
+from typing import Annotated, Literal, overload
 
 import numpy
 from numpy.typing import NDArray
-
-import petacomm.redistribution._redistribution
 
 INTERVAL_WORDS: int = 5
 
@@ -34,19 +31,6 @@ def merge_runs(
     runs: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order="C", device="cpu")] | None,
     entries: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu")] | None,
 ) -> tuple[int, int]: ...
-
-class Flow(enum.Enum):
-    everywhere = 0
-
-    onto_owners = 1
-
-    from_owners = 2
-
-    onto_slots = 3
-
-    from_slots = 4
-
-    in_node_order = 5
 
 class RunTable:
     def __init__(
@@ -83,8 +67,8 @@ def reduce_runs(
     ]
     | None,
     out_slots: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order="C", device="cpu")] | None,
-    operation: petacomm.redistribution._redistribution.Operation,
-    flow: Flow,
+    operation: Literal["sum", "max", "min", "or"],
+    flow: Literal["everywhere", "onto_owners", "from_owners", "onto_slots", "from_slots", "in_node_order"],
     n_threads: int,
 ) -> None: ...
 @overload
@@ -98,8 +82,8 @@ def reduce_runs(
     ]
     | None,
     out_slots: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu")] | None,
-    operation: petacomm.redistribution._redistribution.Operation,
-    flow: Flow,
+    operation: Literal["sum", "max", "min", "or"],
+    flow: Literal["everywhere", "onto_owners", "from_owners", "onto_slots", "from_slots", "in_node_order"],
     n_threads: int,
 ) -> None: ...
 @overload
@@ -113,8 +97,8 @@ def reduce_runs(
     ]
     | None,
     out_slots: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order="C", device="cpu")] | None,
-    operation: petacomm.redistribution._redistribution.Operation,
-    flow: Flow,
+    operation: Literal["sum", "max", "min", "or"],
+    flow: Literal["everywhere", "onto_owners", "from_owners", "onto_slots", "from_slots", "in_node_order"],
     n_threads: int,
 ) -> None: ...
 @overload
@@ -128,8 +112,8 @@ def reduce_runs(
     ]
     | None,
     out_slots: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order="C", device="cpu")] | None,
-    operation: petacomm.redistribution._redistribution.Operation,
-    flow: Flow,
+    operation: Literal["sum", "max", "min", "or"],
+    flow: Literal["everywhere", "onto_owners", "from_owners", "onto_slots", "from_slots", "in_node_order"],
     n_threads: int,
 ) -> None: ...
 @overload

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from petacomm.base.typing import AnyArray, Int64Array, UInt8Array
 from petacomm.mpi.communicator import Operation
-from petacomm.redistribution.row_lists import OPERATIONS
-from petacomm.reduction._reduction import RUNS_PER_BLOCK, Flow, RunTable, join_runs, reduce_runs
+from petacomm.reduction._reduction import RUNS_PER_BLOCK, RunTable, join_runs, reduce_runs
 from petacomm.sharing.sharing_graph import offsets_from_counts
 
 UInt32Array = npt.NDArray[np.uint32]
 UInt16Array = npt.NDArray[np.uint16]
+# Which entries of a key a reduction reads, and which it writes.
+Flow: TypeAlias = Literal[
+    "everywhere", "onto_owners", "from_owners", "onto_slots", "from_slots", "in_node_order"
+]
 
 _LONGEST = 2**16 - 1
 
@@ -98,7 +102,7 @@ class RowRuns:
             values.owned,
             in_slots,
             out_slots,
-            OPERATIONS[op],
+            op,
             flow,
             n_threads,
         )

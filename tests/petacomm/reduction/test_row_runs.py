@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from petacomm.redistribution._redistribution import Operation
-from petacomm.reduction._reduction import Flow, RunTable, reduce_runs
+from petacomm.reduction._reduction import RunTable, reduce_runs
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 4, 6, 300])
@@ -22,7 +21,7 @@ def test_runs_of_all_lengths(k, n_holders):
     counts = np.full(len(lengths), n_holders, np.uint16)
     first = np.zeros(1, np.int64)
     table = RunTable(lengths, counts, entries, first)
-    reduce_runs(table, rows, None, None, None, Operation.sum, Flow.everywhere, 1)
+    reduce_runs(table, rows, None, None, None, "sum", "everywhere", 1)
     np.testing.assert_array_equal(
         rows.reshape(n_holders, n_keys, k), np.broadcast_to(expected, (n_holders, n_keys, k))
     )
@@ -48,7 +47,7 @@ def test_nodes_in_order_with_rows_among_slots(before, n_holders, after, op):
     entries = np.insert(of_slots, before, n_keys * np.arange(n_holders)).astype(np.uint32)
     first = np.zeros(1, np.int64)
     table = RunTable(np.array([n_keys], np.uint16), np.array([len(entries)], np.uint16), entries, first)
-    reduce_runs(table, rows, None, slots, None, getattr(Operation, op), Flow.in_node_order, 1)
+    reduce_runs(table, rows, None, slots, None, op, "in_node_order", 1)
     np.testing.assert_array_equal(
         rows[:-1].reshape(n_holders, n_keys, k), np.broadcast_to(expected, (n_holders, n_keys, k))
     )
@@ -66,5 +65,5 @@ def test_threads_reduce_blocks_of_runs(n_threads):
     one, two, three = rows.reshape(n_holders, n_keys, 2).copy()
     counts = np.full(len(lengths), n_holders, np.uint16)
     table = RunTable(lengths, counts, entries, n_holders * np.arange(0, len(lengths), 1024))
-    reduce_runs(table, rows, None, None, None, Operation.sum, Flow.everywhere, n_threads)
+    reduce_runs(table, rows, None, None, None, "sum", "everywhere", n_threads)
     np.testing.assert_array_equal(rows, np.tile(one + two + three, (n_holders, 1)))

@@ -18,13 +18,13 @@ from petacomm.costs.algorithm_loads import SendVolume, hierarchical_loads
 from petacomm.costs.options import ReductionOptions
 from petacomm.mpi.communicator import Communicator, Operation
 from petacomm.network import RankLoad
-from petacomm.reduction._reduction import INTERVAL_WORDS, Flow, cut_intervals
+from petacomm.reduction._reduction import INTERVAL_WORDS, cut_intervals
 from petacomm.reduction.algorithms.base import MemoryUser, ReductionAlgorithm, register_algorithm
 from petacomm.reduction.node_exchange import NodeBuffers, NodeExchange
 from petacomm.reduction.node_union import NodeUnion, merge_intervals
 from petacomm.reduction.node_vectors import NodeVectors
 from petacomm.reduction.row_exchange import CallSteps
-from petacomm.reduction.row_runs import NodeValues, RowRuns, UInt32Array, select_runs
+from petacomm.reduction.row_runs import Flow, NodeValues, RowRuns, UInt32Array, select_runs
 from petacomm.sharing.sharing_graph import SharingGraph, offsets_from_counts
 
 
@@ -157,10 +157,10 @@ class Hierarchical(ReductionAlgorithm):
     def allreduce(self, values: AnyArray, op: Operation) -> CallSteps:
         """Reduce the values of all holders of each key, onto all of them."""
         node_values, buffers = yield from self._gather(values, op)
-        self._run(self._local, Flow.everywhere, node_values, op)
+        self._run(self._local, "everywhere", node_values, op)
         if buffers is not None:
             self._wait_forward(buffers)
-            self._run(self._owned, Flow.everywhere, node_values, op, buffers.receive, buffers.reply)
+            self._run(self._owned, "everywhere", node_values, op, buffers.receive, buffers.reply)
             self._start_backward(buffers)
             yield
             self._finish_backward(buffers, node_values)
@@ -169,10 +169,10 @@ class Hierarchical(ReductionAlgorithm):
     def reduce(self, values: AnyArray, op: Operation) -> CallSteps:
         """Reduce the values of all holders onto the owners; values of ghosts do not change."""
         node_values, buffers = yield from self._gather(values, op)
-        self._run(self._local, Flow.onto_owners, node_values, op)
+        self._run(self._local, "onto_owners", node_values, op)
         if buffers is not None:
             self._wait_forward(buffers)
-            self._run(self._owned, Flow.onto_owners, node_values, op, buffers.receive)
+            self._run(self._owned, "onto_owners", node_values, op, buffers.receive)
         self._vectors.finish(values)
 
     def broadcast(self, values: AnyArray) -> CallSteps:
@@ -183,10 +183,10 @@ class Hierarchical(ReductionAlgorithm):
         node_values = self._vectors.gather(values)
         buffers = None if self._exchange is None else self._exchange.buffers_for(values)
         if buffers is not None:
-            self._run(self._owned, Flow.from_owners, node_values, "or", out_slots=buffers.reply)
+            self._run(self._owned, "from_owners", node_values, "or", out_slots=buffers.reply)
             self._start_backward(buffers)
             yield
-        self._run(self._local, Flow.from_owners, node_values, "or")
+        self._run(self._local, "from_owners", node_values, "or")
         if buffers is not None:
             self._finish_backward(buffers, node_values)
         self._vectors.finish(values)
@@ -200,7 +200,7 @@ class Hierarchical(ReductionAlgorithm):
             yield
             return self._vectors.gather(values), None
         node_values, buffers = self._vectors.gather(values), self._exchange.buffers_for(values)
-        self._run(self._sent, Flow.onto_slots, node_values, op, out_slots=buffers.send)
+        self._run(self._sent, "onto_slots", node_values, op, out_slots=buffers.send)
         self._vectors.barrier()
         buffers.forward.start()
         yield
@@ -217,7 +217,7 @@ class Hierarchical(ReductionAlgorithm):
     def _finish_backward(self, buffers: NodeBuffers, node_values: NodeValues) -> None:
         buffers.backward.wait()
         self._vectors.barrier()
-        self._run(self._sent, Flow.from_slots, node_values, "or", in_slots=buffers.result)
+        self._run(self._sent, "from_slots", node_values, "or", in_slots=buffers.result)
 
     def _run(
         self,

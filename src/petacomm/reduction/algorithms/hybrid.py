@@ -20,7 +20,6 @@ from petacomm.costs.algorithm_loads import HybridTables, SendVolume, hybrid_load
 from petacomm.costs.options import ReductionOptions
 from petacomm.mpi.communicator import Communicator, Operation
 from petacomm.network import RankLoad
-from petacomm.reduction._reduction import Flow
 from petacomm.reduction.algorithms.base import MemoryUser, ReductionAlgorithm, register_algorithm
 from petacomm.reduction.algorithms.hierarchical import Hierarchical
 from petacomm.reduction.node_exchange import NodeExchange
@@ -137,7 +136,7 @@ class Hybrid(ReductionAlgorithm):
             self._vectors.barrier()
             pending = _advance(pending)
             yield
-        self._local.reduce(Flow.everywhere, node_values, op, self.options.n_threads)
+        self._local.reduce("everywhere", node_values, op, self.options.n_threads)
         while pending := _advance(pending):
             self._vectors.barrier()
         self._vectors.finish(values)
@@ -219,12 +218,12 @@ class _DenseKeys(_KeyClass):
 
     def steps(self, node_values: NodeValues, op: Operation) -> CallSteps:
         slots = self.exchange.slots_for(node_values.rows, op)
-        self.table.reduce(Flow.onto_slots, node_values, op, self._n_threads, out_slots=slots)
+        self.table.reduce("onto_slots", node_values, op, self._n_threads, out_slots=slots)
         yield
         yield
         self.exchange.allreduce(slots, op)
         yield
-        self.table.reduce(Flow.from_slots, node_values, "or", self._n_threads, in_slots=slots)
+        self.table.reduce("from_slots", node_values, "or", self._n_threads, in_slots=slots)
 
 
 class _PairKeys(_KeyClass):
@@ -250,13 +249,13 @@ class _PairKeys(_KeyClass):
 
     def steps(self, node_values: NodeValues, op: Operation) -> CallSteps:
         buffers = self.exchange.buffers_for(node_values.rows)
-        self.table.reduce(Flow.onto_slots, node_values, op, self._n_threads, out_slots=buffers.send)
+        self.table.reduce("onto_slots", node_values, op, self._n_threads, out_slots=buffers.send)
         yield
         buffers.forward.start()
         yield
         buffers.forward.wait()
         yield
-        self.table.reduce(Flow.in_node_order, node_values, op, self._n_threads, in_slots=buffers.receive)
+        self.table.reduce("in_node_order", node_values, op, self._n_threads, in_slots=buffers.receive)
 
 
 class _OwnerKeys(_KeyClass):
@@ -291,18 +290,18 @@ class _OwnerKeys(_KeyClass):
 
     def steps(self, node_values: NodeValues, op: Operation) -> CallSteps:
         buffers = self.exchange.buffers_for(node_values.rows)
-        self.sent.reduce(Flow.onto_slots, node_values, op, self._n_threads, out_slots=buffers.send)
+        self.sent.reduce("onto_slots", node_values, op, self._n_threads, out_slots=buffers.send)
         yield
         buffers.forward.start()
         yield
         buffers.forward.wait()
         yield
-        self.owned.reduce(Flow.everywhere, node_values, op, self._n_threads, buffers.receive, buffers.reply)
+        self.owned.reduce("everywhere", node_values, op, self._n_threads, buffers.receive, buffers.reply)
         yield
         buffers.backward.start()
         buffers.backward.wait()
         yield
-        self.sent.reduce(Flow.from_slots, node_values, "or", self._n_threads, in_slots=buffers.result)
+        self.sent.reduce("from_slots", node_values, "or", self._n_threads, in_slots=buffers.result)
 
 
 def _make_exchange(
