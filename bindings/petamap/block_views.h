@@ -68,17 +68,51 @@ class BlockTable {
     std::int64_t n_slots_ = 0, n_streams_ = 0;
 };
 
-// Samples whose pixels and responses are kept.
+inline std::span<const petamap::mapmaking::ExpandedSamples::Stream> streams_of(
+    const In<std::int64_t, 2>& streams) {
+    using Stream = petamap::mapmaking::ExpandedSamples::Stream;
+    static_assert(sizeof(Stream) == 6 * sizeof(std::int64_t));
+    constexpr std::int64_t kMost = std::int64_t{1} << 53;
+    require(streams.shape(1) == 6, "streams: 6 numbers each");
+    const std::span all(reinterpret_cast<const Stream*>(streams.data()), streams.shape(0));
+    for (const Stream& stream : all)
+        require(std::abs(stream.shift) <= kMost && std::abs(stream.start) <= kMost,
+                "streams: shift and start of up to 2^53");
+    return all;
+}
+
+// Polarization angles of the detector of each stream, in arrays of samples that the table keeps.
+class PsiTable {
+  public:
+    PsiTable(std::vector<In<double>> rows, In<std::int64_t, 2> streams) : arrays_(std::move(rows)) {
+        const auto all = streams_of(streams);
+        require(arrays_.size() == all.size(), "rows: one of each stream");
+        for (std::size_t i = 0; i < all.size(); ++i) {
+            const std::int64_t begin = all[i].recorded_start, end = all[i].recorded_stop;
+            require(begin >= 0 && end <= length(arrays_[i].shape(0)), "rows: of all that was recorded");
+            rows_.push_back({arrays_[i].data(), all[i].shift, begin, end});
+        }
+    }
+    std::span<const petamap::mapmaking::PsiRow> rows() const { return rows_; }
+
+  private:
+    std::vector<In<double>> arrays_;
+    std::vector<petamap::mapmaking::PsiRow> rows_;
+};
+
+// Samples whose pixels and responses are kept. Whoever makes it keeps `psi`, which may be null.
 class KeptTable : public BlockTable {
   public:
     KeptTable(In<std::int64_t, 2> blocks, In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles,
-              MaybeIn<float> gains, In<double, 2> responses, In<std::int64_t> turns)
+              MaybeIn<float> gains, In<double, 2> responses, In<std::int64_t> turns, const PsiTable* psi)
         : BlockTable(std::move(blocks), length(pixels.shape(0)), responses.shape(0)),
           pixels_(std::move(pixels)),
           angles_(std::move(angles)),
           gains_(std::move(gains)),
           responses_(std::move(responses)),
-          turns_(std::move(turns)) {
+          turns_(std::move(turns)),
+          psi_(psi ? psi->rows() : std::span<const petamap::mapmaking::PsiRow>{}) {
+        require(!psi || length(psi_.size()) == length(responses_.shape(0)), "psi: of each stream");
         require(!angles_ || angles_->shape(0) == pixels_.shape(0), "angles: one for each of the pixels");
         require(!gains_ || gains_->shape(0) == pixels_.shape(0), "gains: one for each of the pixels");
         require(responses_.shape(1) == 2, "responses: intensity and efficiency of each stream");
@@ -94,8 +128,12 @@ class KeptTable : public BlockTable {
     }
 
     petamap::mapmaking::KeptSamples view(bool polarized) const {
-        require(!polarized || angles_, "angles: of samples that see polarization");
-        return {pixels_.data(), data_or_null(angles_), data_or_null(gains_), responses_.data(),
+        require(!polarized || angles_ || !psi_.empty(), "angles: of samples that see polarization");
+        return {pixels_.data(),
+                data_or_null(angles_),
+                polarized ? psi_ : std::span<const petamap::mapmaking::PsiRow>{},
+                data_or_null(gains_),
+                responses_.data(),
                 turns_.data()};
     }
     std::int64_t n_pixels() const { return n_pixels_; }
@@ -106,6 +144,7 @@ class KeptTable : public BlockTable {
     MaybeIn<float> gains_;
     In<double, 2> responses_;
     In<std::int64_t> turns_;
+    std::span<const petamap::mapmaking::PsiRow> psi_;
     std::int64_t n_pixels_ = 0;
 };
 
@@ -178,12 +217,9 @@ class ExpandedTable : public BlockTable {
     }
 
     void require_streams() const {
-        static_assert(sizeof(Stream) == 6 * sizeof(std::int64_t));
-        constexpr std::int64_t kMost = std::int64_t{1} << 53;
-        require(streams_.shape(1) == 6, "streams: 6 numbers each");
         require(responses_.shape(0) == streams_.shape(0) && responses_.shape(1) == 2,
                 "responses: intensity and efficiency of each stream");
-        for (const Stream& stream : all_streams()) {
+        for (const Stream& stream : streams_of(streams_)) {
             require(stream.pointing >= 0 && stream.pointing < length(views_.size()),
                     "streams: pointings that there are");
             const auto& pointing = views_[static_cast<std::size_t>(stream.pointing)];
@@ -191,8 +227,6 @@ class ExpandedTable : public BlockTable {
                     "streams: detectors that there are");
             require(stream.recorded_start >= 0 && stream.recorded_stop <= pointing.n_samp,
                     "streams: recorded samples that there are");
-            require(std::abs(stream.shift) <= kMost && std::abs(stream.start) <= kMost,
-                    "streams: shift and start of up to 2^53");
         }
     }
 

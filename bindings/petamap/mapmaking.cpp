@@ -316,12 +316,16 @@ void write_keys(const pm::PixelIndex& index, Out<std::int64_t> keys) {
 
 // What is in the tables of samples is kept as long as they are.
 void bind_tables(nb::module_& module) {
+    nb::class_<PsiTable>(module, "PsiTable")
+        .def(nb::init<std::vector<In<double>>, In<std::int64_t, 2>>(), nb::arg("rows"),
+             nb::arg("streams").noconvert());
     nb::class_<KeptTable>(module, "KeptTable")
         .def(nb::init<In<std::int64_t, 2>, In<std::int32_t>, MaybeIn<std::uint32_t>, MaybeIn<float>,
-                      In<double, 2>, In<std::int64_t>>(),
+                      In<double, 2>, In<std::int64_t>, const PsiTable*>(),
              nb::arg("blocks").noconvert(), nb::arg("pixels").noconvert(),
              nb::arg("angles").noconvert().none(), nb::arg("gains").noconvert().none(),
-             nb::arg("responses").noconvert(), nb::arg("turns").noconvert());
+             nb::arg("responses").noconvert(), nb::arg("turns").noconvert(),
+             nb::arg("psi").none() = nb::none(), nb::keep_alive<1, 8>());
     nb::class_<ExpandedTable>(module, "ExpandedTable")
         .def(nb::init<In<std::int64_t, 2>, std::vector<PointingArguments>, In<double>, const pm::PixelIndex&,
                       In<std::int64_t, 2>, In<double, 2>, MaybeIn<std::uint8_t>, In<std::int64_t>,

@@ -60,6 +60,12 @@ void attitudes(In<double> theta, In<double> phi, In<double> psi, Out<double, 2> 
     pointing::attitudes(theta.data(), phi.data(), psi.data(), length(n), numbers);
 }
 
+void response_angles(In<double> psi, Out<std::uint32_t> angles) {
+    require(angles.shape(0) == psi.shape(0), "an angle of each sample");
+    nb::gil_scoped_release release;
+    pointing::response_angles(psi.data(), length(psi.shape(0)), angles.data());
+}
+
 void unit(In<double, 2> quaternions, Out<double, 2> out) {
     const std::size_t n = out.shape(0);
     require(quaternions.shape(0) == n && quaternions.shape(1) == 4 && out.shape(1) == 4,
@@ -81,4 +87,6 @@ NB_MODULE(_pointing, module) {
     module.def("unit", &unit, nb::arg("quaternions").noconvert(), nb::arg("out").noconvert());
     module.def("attitudes", &attitudes, nb::arg("theta").noconvert(), nb::arg("phi").noconvert(),
                nb::arg("psi").noconvert(), nb::arg("out").noconvert());
+    module.def("response_angles", &response_angles, nb::arg("psi").noconvert(),
+               nb::arg("angles").noconvert());
 }

@@ -31,6 +31,9 @@ from kernel_objects import (
     part_table,
     pixels,
     pointing,
+    psi_arguments,
+    psi_table,
+    reading_table,
     routes,
     run_lists,
     run_table,
@@ -194,6 +197,7 @@ def _small() -> dict[str, dict[str, Callable[[], list[Any]]]]:
             "directions": lambda: [pointing(), 1, 20, full((90, 3)), full(90, U32)],
             "quaternions": lambda: [pointing(), 1, 20, full((90, 4))],
             "unit": lambda: [full((5, 4), float, 1), full((5, 4))],
+            "response_angles": lambda: [full(5), full(5, U32)],
             "attitudes": lambda: [full(5), full(5), full(5), full((5, 4))],
         },
         "planning": {
@@ -247,6 +251,8 @@ def _mapmaking() -> dict[str, Callable[[], list[Any]]]:
         "PartTable": lambda: [numbers(0, 2, 3), numbers(0, 1, 50, -1, 0, 0).reshape(3, 2), 2, 192],
         "PartTable.number": lambda: [part_table(), 0, 40, pixels(20)],
         "KeptTable": kept_arguments,
+        "KeptTable 2": lambda: [*kept_arguments(), psi_table()],
+        "PsiTable": psi_arguments,
         "ExpandedTable": expanded_arguments,
         "ExpandedTable 2": divided_arguments,
         "ExpandedTable.expand": lambda: [expanded_table(), 0, full(102, I32), full(102, U32)],
@@ -254,6 +260,7 @@ def _mapmaking() -> dict[str, Callable[[], list[Any]]]:
         "apply": lambda: [kept_table(), *maps(), template_table_of_gaps(), None],
         "apply 2": lambda: [expanded_table(), *maps(1), template_table_of_gaps(), None],
         "apply 5": lambda: [m.ExpandedTable(*divided_arguments()), *maps(2, 1)],
+        "apply 6": lambda: [reading_table(), *maps(1), None, None],
         "apply 3": lambda: [kept_table(True), *maps(8, 1), None, joint_table()],
         "apply 4": lambda: [expanded_table(True), *maps(4, 2), None, joint_table()],
         "filter_block": lambda: [block(), kernels(), full((2, 102)), full((2, 100))],
@@ -263,6 +270,7 @@ def _mapmaking() -> dict[str, Callable[[], list[Any]]]:
         "sum_weights 3": lambda: [
             m.ExpandedTable(*divided_arguments()), 1, full(2), 8.0, full((1, 400, 2), I64),
         ],
+        "sum_weights 5": lambda: [reading_table(), 3, full(2), 8.0, full((2, 200, 7), I64)],
         "sum_weights 4": lambda: [kept_table(), 0, full(2), 8.0, full((2, 200, 1), I64)],
         "add_binned": lambda: [
             pixels(20), full(20, U32), 1.0, 1.0, 3, full(20), 1.0, 8.0, 8.0, 20, full((10, 13), I64),

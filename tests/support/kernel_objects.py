@@ -168,8 +168,22 @@ def kept_arguments(alike: bool = False, pixel: int | None = None) -> list[Any]:
     return [blocks(alike), seen, full(200, U32, 7), full(200, np.float32, 1), responses, turns]
 
 
+def psi_arguments() -> list[Any]:
+    streams = numbers(0, 0, 0, 0, 0, 200, 0, 2, 0, 0, 10, 200).reshape(2, 6)
+    return [[full(200, float, 0.1), full(200, float, 0.2)], streams]
+
+
+def psi_table() -> Any:
+    return of("mapmaking").PsiTable(*psi_arguments())
+
+
 def kept_table(alike: bool = False) -> Any:
     return of("mapmaking").KeptTable(*kept_arguments(alike))
+
+
+def reading_table() -> Any:
+    made = kept_arguments()
+    return of("mapmaking").KeptTable(*made[:2], None, *made[3:], psi_table())
 
 
 def expanded_arguments(alike: bool = False) -> list[Any]:
@@ -251,9 +265,17 @@ OTHERS: dict[str, list[Callable[[], Any]]] = {
     "PartTable": [lambda: of("mapmaking").PartTable(numbers(0), numbers().reshape(0, 2), 1, 1)],
     "KeptTable": [
         expanded_table,
+        reading_table,
         lambda: of("mapmaking").KeptTable(*kept_arguments(pixel=2**31 - 1)),
         lambda: of("mapmaking").KeptTable(*kept_arguments(pixel=-(2**31))),
         lambda: of("mapmaking").KeptTable(*kept_arguments()[:5], numbers(0, 1)),
+        lambda: of("mapmaking").KeptTable(*kept_arguments(), psi_table()),
+    ],
+    "PsiTable": [
+        lambda: of("mapmaking").PsiTable([], numbers().reshape(0, 6)),
+        lambda: of("mapmaking").PsiTable(
+            [full(3, float)], numbers(0, 0, 2**53, -(2**53), 0, 3).reshape(1, 6)
+        ),
     ],
     "ExpandedTable": [
         kept_table,

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <compare>
 
+#include "petamap/pointing/attitudes.h"
+
 namespace petamap::mapmaking {
 namespace {
 
@@ -85,6 +87,19 @@ Samples ExpandedSamples::of(const Block& block, std::size_t number, Shared& shar
                            pixels);
     return {pixels, polarized ? scratch.angles.data() : nullptr, nullptr, responses[2 * block.stream],
             responses[2 * block.stream + 1]};
+}
+
+const std::uint32_t* KeptSamples::read_angles(const Block& block, Scratch& scratch) const {
+    const PsiRow& row = psi[static_cast<std::size_t>(block.stream)];
+    const std::int64_t start = block.first + row.shift, n = block.n_in;
+    const std::int64_t begin = std::clamp(row.start - start, std::int64_t{0}, n);
+    const std::int64_t end = std::clamp(row.stop - start, begin, n);
+    scratch.angles.resize(static_cast<std::size_t>(n));
+    std::uint32_t* to = scratch.angles.data();
+    std::fill(to, to + begin, 0u);
+    if (begin < end) pointing::response_angles(row.psi + start + begin, end - begin, to + begin);
+    std::fill(to + end, to + n, 0u);
+    return to;
 }
 
 BlockOrder KeptSamples::order(std::span<const Block> blocks, std::vector<std::int64_t> numbers, int n_threads,

@@ -18,27 +18,44 @@
 
 namespace petamap::mapmaking {
 
+// Polarization angles of the detector of a stream, radians, in an array that is not the map-maker's.
+struct PsiRow {
+    const double* psi;         // from sample 0 of the observation on
+    std::int64_t shift;        // sample of the observation minus position among the held samples
+    std::int64_t start, stop;  // samples that were recorded
+};
+
 // Kept: arrays over all samples that the rank holds.
 struct KeptSamples {
     const std::int32_t* pixels;
     const std::uint32_t* angles;  // may be null
+    std::span<const PsiRow> psi;  // one a stream, or none: read in the place of angles
     const float* gains;           // may be null
     const double* responses;      // intensity and efficiency of each stream
     const std::int64_t* turns;    // one a block: those of lower turns go first, unless the map stays in cache
 
     struct Shared {};
-    struct Scratch {};
+    // Of a block.
+    struct Scratch {
+        std::vector<std::uint32_t> angles;
+    };
 
     void begin_run(const Block& /*block*/, Shared& /*shared*/) const {}
 
-    Samples of(const Block& block, std::size_t /*number*/, Shared& /*shared*/, Scratch& /*scratch*/) const {
-        return {pixels + block.first, angles ? angles + block.first : nullptr,
+    Samples of(const Block& block, std::size_t /*number*/, Shared& /*shared*/, Scratch& scratch) const {
+        return {pixels + block.first, psi.empty() ? angles_of(block) : read_angles(block, scratch),
                 gains ? gains + block.first : nullptr, responses[2 * block.stream],
                 responses[2 * block.stream + 1]};
     }
 
     BlockOrder order(std::span<const Block> blocks, std::vector<std::int64_t> numbers, int n_threads,
                      bool in_cache) const;
+
+  private:
+    const std::uint32_t* angles_of(const Block& block) const {
+        return angles ? angles + block.first : nullptr;
+    }
+    const std::uint32_t* read_angles(const Block& block, Scratch& scratch) const;
 };
 
 // Expanded: nothing a sample is kept but a bit that says whether it is a gap.

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "petacomm/base/simd.h"
+#include "petamap/pointing/response_angle.h"
 #include "petamap/sky/trig.h"
 
 namespace petamap::pointing {
@@ -32,6 +33,10 @@ void unit(const double* quaternions, std::int64_t n, double* out) {
                      length = std::sqrt(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3]);
         for (int part = 0; part < 4; ++part) out[4 * i + part] = q[part] / length;
     }
+}
+
+void response_angles(const double* psi, std::int64_t n, std::uint32_t* angles) {
+    for (std::int64_t i = 0; i < n; ++i) angles[i] = response_angle(psi[i]);
 }
 
 }  // namespace petamap::pointing

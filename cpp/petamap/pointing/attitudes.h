@@ -12,4 +12,7 @@ void attitudes(const double* theta, const double* phi, const double* psi, std::i
 // Write n quaternions, (n, 4), at length 1; nan where they are not finite, or 0.
 void unit(const double* quaternions, std::int64_t n, double* out);
 
+// Write the response angles of n polarization angles, radians.
+void response_angles(const double* psi, std::int64_t n, std::uint32_t* angles);
+
 }  // namespace petamap::pointing

@@ -13,6 +13,11 @@ namespace petamap::pointing {
     return static_cast<std::uint32_t>(std::bit_cast<std::uint64_t>(turns * kScale + kMagic));
 }
 
+// The response angle of a polarization angle, radians: twice as large.
+[[gnu::always_inline]] inline std::uint32_t response_angle(double psi) {
+    return wrapped(psi * 0.31830988618379067);  // 1 / pi
+}
+
 // atan2(sine, cosine) / pi, which is twice the angle in turns, to 2e-11: the polynomial interpolates
 // atan(t) / (pi t) at the Chebyshev nodes of t^2 in [0, 1].
 [[gnu::always_inline]] inline double twice_the_angle(double sine, double cosine) {

@@ -90,13 +90,14 @@ def map_with_states(
 ) -> list[Result]:
     """Call ``work(state, item)`` for all items, with one state per thread; return the states.
 
-    The assignment of items to threads is not deterministic: results must not depend on it. After an error no
-    more items are begun, and the error of the first item that fails is raised, on any number of threads.
+    The calling thread is one of them. The assignment of items to threads is not deterministic: results must
+    not depend on it. After an error, or a signal that raises one, no more items are begun, and the error of
+    the first item that fails is raised, on any number of threads.
     """
     lock, iterator = threading.Lock(), enumerate(items)
     errors: dict[int, BaseException] = {}
 
-    def worker(_: int) -> Result:
+    def worker() -> Result:
         state = new_state()
         while True:
             with lock:
@@ -109,7 +110,12 @@ def map_with_states(
                 errors[begun[0]] = error
                 return state
 
-    states = map_threads(worker, range(n_threads), n_threads)
+    with ThreadPoolExecutor(max(n_threads - 1, 1)) as pool:
+        try:
+            others = [pool.submit(worker) for _ in range(n_threads - 1)]
+            states = [worker(), *map(await_result, others)]
+        except BaseException as error:  # no item's: of a signal, or of a state that cannot be made
+            errors[-1] = error
     if errors:
         raise errors[min(errors)]
     return states

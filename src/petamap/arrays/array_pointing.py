@@ -84,7 +84,7 @@ class PointingArrays:
             roll = None if psi is None else psi[detector, start:stop]
             return attitudes_of_angles(theta[detector, start:stop], phi[detector, start:stop], roll)
 
-        return self._sampled(samples, attitudes)
+        return self._sampled(samples, attitudes, psi)
 
     def _pointing(self, samples: SampleArrays) -> Pointing:
         if hasattr(self.pointing, "expand"):
@@ -104,12 +104,13 @@ class PointingArrays:
             samples.require_between("pointing", quaternions[:, :, part], -_LARGEST, _LARGEST, _ANGLE)
         return self._sampled(samples, lambda detector, start, stop: quaternions[detector, start:stop])
 
-    def _sampled(self, samples: SampleArrays, attitudes: Reader) -> Pointing:
+    def _sampled(self, samples: SampleArrays, attitudes: Reader, psi: AnyArray | None = None) -> Pointing:
         polarized = self.psi is not None or self.pointing is not None
         efficiency, plate = self._efficiencies(samples, polarized), self._plate(samples)
         if plate is None and (rigid := rigid_pointing(attitudes, *samples.shape, efficiency)) is not None:
             return rigid
-        return SampledPointing(attitudes, *samples.shape, efficiency, plate)
+        rows = None if psi is None else psi.__getitem__
+        return SampledPointing(attitudes, *samples.shape, efficiency, plate, rows)
 
     def _efficiencies(self, samples: SampleArrays, polarized: bool) -> FloatArray:
         if self.efficiency is not None and not polarized:

@@ -61,10 +61,11 @@ def make_map(
 ) -> Maps:
     """Make maps of time streams in memory: of arrays, or of observations. Collective.
 
-    No file is touched, and no array copied: the map-maker keeps 8 bytes a sample beside the arrays, or one at
-    most where the angles are those of a rigid focal plane, whose pointing is recomputed in every pass unless
-    ``options={"resources.pointing": "keep"}``. Over MPI all ranks are given the same data, of which each
-    reads its part; rank 0 has the maps.
+    No file is touched, and no array copied. Beside the arrays the map-maker keeps 8 bytes a sample; 4 where
+    every pass reads polarization angles from `psi`, so that it must not change meanwhile (float64,
+    contiguous, without half-wave plate); or one at most where the angles are those of a rigid focal plane,
+    whose pointing is recomputed in every pass unless ``options={"resources.pointing": "keep"}``. Over MPI all
+    ranks are given the same data, of which each reads its part; rank 0 has the maps.
 
     Parameters
     ----------

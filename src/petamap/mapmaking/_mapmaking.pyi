@@ -95,6 +95,17 @@ class PartTable:
         pixels: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu")],
     ) -> None: ...
 
+class PsiTable:
+    def __init__(
+        self,
+        rows: Sequence[
+            Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)]
+        ],
+        streams: Annotated[
+            NDArray[numpy.int64], dict(shape=(None, None), order="C", device="cpu", writable=False)
+        ],
+    ) -> None: ...
+
 class KeptTable:
     def __init__(
         self,
@@ -110,6 +121,7 @@ class KeptTable:
             NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu", writable=False)
         ],
         turns: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        psi: PsiTable | None = None,
     ) -> None: ...
 
 class ExpandedTable:

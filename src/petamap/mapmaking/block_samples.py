@@ -33,7 +33,10 @@ def samples_of(
     kept = projection.kept
     if kept is not None:
         turns = projection.layout.turns(replace(projection.local, blocks=blocks))
-        return _mapmaking.KeptTable(blocks, kept.pixels, kept.angles, kept.gains, projection.responses, turns)
+        psi = projection.psi.table if projection.psi else None
+        return _mapmaking.KeptTable(
+            blocks, kept.pixels, kept.angles, kept.gains, projection.responses, turns, psi
+        )
     gap_bits = projection.gaps.bits if projection.gaps else None
     return _mapmaking.ExpandedTable(
         blocks, projection.pointing_arguments, projection.pixelization.grid, projection.index,

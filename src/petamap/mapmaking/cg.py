@@ -286,6 +286,7 @@ class ConjugateGradients:
         if self._blocks is None:
             for z, x, p, most in zip(state.z, state.x, state.p, largest, strict=True):
                 _mapmaking.turn_to(alphas, betas, np.ascontiguousarray(z), x, p, most, self.n_threads)
+            state.z = state.r  # frees it before q is made
             return self.comm.allreduce(largest.max(axis=0), "max")
         parts = zip(self._blocks, state.r, state.x, state.p, largest, strict=True)
         for blocks, r, x, p, most in parts:
@@ -294,22 +295,25 @@ class ConjugateGradients:
 
     def _apply(self, largest: FloatArray, state: _State) -> FloatArray:
         """Set q = A p; return p . q."""
+        state.q = state.p.zeros_like() if state.q is None else state.q
         return self._totals(self.operator.apply_and_dot(state.p, largest, state.q))
 
     def _advance(self, alphas: FloatArray, state: _State) -> FloatArray:
         """Subtract alpha q from r; return r . M^-1 r."""
         if self._blocks is None:
-            for q, r in zip(state.q, state.r, strict=True):
-                _mapmaking.subtract(alphas, q, r, self.n_threads)
+            if state.q is not None:
+                for q, r in zip(state.q, state.r, strict=True):
+                    _mapmaking.subtract(alphas, q, r, self.n_threads)
+                state.q = None  # frees it before z is made
             self._precondition(state)
             return self._totals(exact_dots(state.r, state.z, self.n_threads))
+        assert state.q is not None
         limbs = zero_limbs(len(alphas))
         for blocks, q, r, to in zip(self._blocks, state.q, state.r, sums_of_parts(limbs), strict=True):
             _mapmaking.advance(alphas, q, blocks, r, to, self.n_threads)
         return self._totals(limbs)
 
     def _precondition(self, state: _State) -> None:
-        state.z = state.r  # frees the last one before the next is made
         state.z = self.preconditioner.apply(state.r)
         state.coarse_error = self.preconditioner.coarse_error
 
@@ -317,12 +321,11 @@ class ConjugateGradients:
         if not solved:
             return
         x = stack([column.solution.map for column, _ in solved])
-        q = self.operator.apply(x)
-        r = q.zeros_like()
+        r = self.operator.apply(x)
         for number, (_, rhs) in enumerate(solved):
-            for right, product, to in zip(rhs, q, r, strict=True):
-                np.subtract(right, product[..., number], out=to[..., number])
-        norms = self._advance(np.zeros(x.width), _State(x, q, q, r, r))
+            for right, product in zip(rhs, r, strict=True):
+                np.subtract(right, product[..., number], out=product[..., number])
+        norms = self._advance(np.zeros(x.width), _State(x, r, r, r, r))
         for number, (column, _) in enumerate(solved):
             column.solution.true_residual = column.relative(norms[number])
 
@@ -334,13 +337,14 @@ class ConjugateGradients:
 class _State:
     """Vectors of conjugate gradients, side by side; z = M^-1 r where no kernel computes it on the way.
 
+    Where one does not, q and z take turns: q is from its making to the next r, z from there to the next p.
     x is a step behind r, until p turns: the next residual tells whether an iterate is to be kept. Errors on
     the coarse map are of the iterates that r is the residual of; None where there is no such map.
     """
 
     x: Unknowns
     p: Unknowns
-    q: Unknowns
+    q: Unknowns | None
     r: Unknowns
     z: Unknowns
     coarse_error: FloatArray | None = None
@@ -352,10 +356,10 @@ class _State:
         return _State(r.zeros_like(), r.zeros_like(), r.zeros_like(), r, r)
 
     def columns(self, numbers: Sequence[int]) -> _State:
-        """Return the vectors with these numbers; q is scratch."""
+        """Return the vectors with these numbers."""
         x, p, r = (vectors.columns(numbers) for vectors in (self.x, self.p, self.r))
         z = r if self.z is self.r else self.z.columns(numbers)
-        return _State(x, p, r.zeros_like(), r, z)
+        return _State(x, p, None, r, z)
 
     def iterated(self) -> dict[str, Unknowns]:
         """Return the vectors that iterations go on from, by name."""

@@ -59,16 +59,19 @@ def _normal_pass(device: Device, projection: Projection, noise: InverseNoise) ->
             raise ConfigError(
                 f'resources.backend = "cuda" does not know {what}', mend='set resources.backend = "cpu"'
             )
-    kept, gaps = projection.kept, projection.gaps
+    kept, gaps, local = projection.kept, projection.gaps, projection.local
     samples: KeptSamples | CompressedSamples
     if kept is not None:
-        samples = KeptSamples(kept.pixels, kept.angles, kept.gains)
+        angles = kept.angles
+        if projection.psi is not None:
+            angles = projection.psi.angles_of_all(projection.pieces(), local.n_held)
+        samples = KeptSamples(kept.pixels, angles, kept.gains)
     else:
         samples = CompressedSamples(
             projection.pointing_arguments, projection.sky.grid, projection.keys(), projection.stream_table,
             gaps.bits if gaps else None, gaps.length,
         )  # fmt: skip
-    layout, local = projection.layout, projection.local
+    layout = projection.layout
     return NormalPass(
         device, local.blocks, layout.turns(local), projection.responses, samples, projection.first_slots,
         noise.lags, noise.transform, projection.stokes.n, projection.n_local, gaps.n,

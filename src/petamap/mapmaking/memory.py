@@ -140,11 +140,11 @@ def map_bytes(sizes: Sizes) -> int:
     always += (_GAP_INDEX_BYTES + 8) * sizes.n_gaps
     # two right-hand sides of two words each for every thread, one of gaps, and at the owners; what they make
     reading = 4 * threads * held + 2 * copies * gaps + at_owners + 3 * owned + gaps
-    # right-hand sides, x, r, p, q, M^-1 r, solutions, of gaps without M^-1 r; binned map; copies at holders;
-    # the sums of each thread, made in place where there is nothing to add up
+    # right-hand sides, x, r, p, q or M^-1 r, solutions; binned map; copies at holders; the sums of each
+    # thread, made in place where there is nothing to add up
     summed = 0 if alone and threads == 1 else threads * held
     summed += 0 if alone and copies == 1 else copies * gaps
-    solving = 7 * owned + 6 * gaps + owned // width + at_holders + summed
+    solving = 6 * (owned + gaps) + owned // width + at_holders + summed
     # binned map, x; the widest product, and this rank's part in writing it
     slab = slab_bytes(sizes.n_pix, triangle, sizes.n_ranks, n, sizes.partial)
     writing = 2 * (owned + gaps) + at_holders + 8 * n * triangle + slab + _FITS_BYTES

@@ -2,7 +2,8 @@
 
 Setting up takes three steps: the constructor expands all samples once to find the pixels, and keeps them
 where there is room; `keep` stores them, or `expand_anew` forgets them, once it is known how large the maps
-are; `number_gaps` numbers the unknowns of samples that are left out.
+are; `number_gaps` numbers the unknowns of samples that are left out. Where polarization angles of all samples
+are at hand in arrays, response angles are not kept: passes read them there.
 """
 
 from __future__ import annotations
@@ -18,27 +19,24 @@ import numpy as np
 import petamap.mapmaking._mapmaking as _mapmaking
 from petacomm.base.errors import ConfigError
 from petacomm.base.threads import map_threads
-from petacomm.base.typing import (
-    BoolArray,
-    FloatArray,
-    Int32Array,
-    Int64Array,
-    UInt8Array,
-)
+from petacomm.base.typing import BoolArray, FloatArray, Int32Array, Int64Array, UInt8Array
 from petacomm.mpi import Communicator
 from petamap.data.checks import check_signal, error_location
 from petamap.data.observation import Observation, Signal, add_signals
-from petamap.data.parts import NO_PART, Parts
+from petamap.data.parts import Parts
 from petamap.data.read_ahead import forget_pieces
 from petamap.mapmaking.amplitudes import Amplitudes
 from petamap.mapmaking.block_samples import Samples, samples_of
 from petamap.mapmaking.gaps import Gaps
 from petamap.mapmaking.key_owners import KeyOwners
 from petamap.mapmaking.noise_kernels import InverseNoise
+from petamap.mapmaking.psi_rows import PsiRows
 from petamap.mapmaking.sample_pointing import Piece, SamplePointing
+from petamap.mapmaking.segment_parts import segment_parts
 from petamap.mapmaking.time_layout import LocalBlocks, Segment, TimeLayout
 from petamap.pointing.compressed import CompressedPointing
 from petamap.pointing.protocol import Pointing
+from petamap.pointing.sampled import SampledPointing
 from petamap.sky.part_pixels import PartPixels
 from petamap.sky.pixelization import Pixelization
 from petamap.sky.stokes import Stokes
@@ -122,29 +120,9 @@ class Projection:
 
     def _divide(self, parts: Parts) -> None:
         """Take up the parts of the streams, and leave out the blocks of those that have none."""
-        streams = [self.layout.streams[segment.stream] for segment in self.local.segments]
-        runs = [parts.of(stream.observation, stream.detector) for stream in streams]
-        tables = [np.stack([one.starts, one.parts], axis=1) for one in runs]
-        firsts = np.concatenate([[0], np.cumsum([len(table) for table in tables])]).astype(np.int64)
-        table = np.concatenate([np.zeros((0, 2), np.int64), *tables])
-        self.part_table = _mapmaking.PartTable(firsts, table, parts.n, self.sky.n_pix)
-        for number, (stream, one) in enumerate(zip(streams, runs, strict=True)):
-            found = one.among(*stream.recorded_range(stream.start, stream.stop))
-            self.used[number] = bool((found != NO_PART).any())
-        self._use_groups()
+        self.part_table, self.used = segment_parts(parts, self.layout, self.local, self.sky.n_pix)
         blocks = self.local.blocks[self.used[self.local.blocks[:, 5]]]
         self.local = replace(self.local, blocks=blocks, n_out=int(blocks[:, 3].sum()))
-
-    def _use_groups(self) -> None:
-        """Use all streams that share noise with one that is used: their samples in no part are gaps."""
-        groups: dict[tuple[int, int], list[int]] = {}
-        joint = self.layout.is_joint(self.local.segments.stream)
-        for number, segment in enumerate(self.local.segments):
-            if joint[number]:
-                stream = self.layout.streams[segment.stream]
-                groups.setdefault((stream.observation, stream.interval), []).append(number)
-        for numbers in groups.values():
-            self.used[numbers] = self.used[numbers].any()
 
     @property
     def n_local(self) -> int:
@@ -155,6 +133,11 @@ class Projection:
     def n_nuisance(self) -> int:
         """Number of unknowns beside the map that this rank holds: of gaps, then amplitudes of templates."""
         return self.gaps.n + (self.amplitudes.n if self.amplitudes else 0)
+
+    @property
+    def has_angles(self) -> bool:
+        """Whether samples have response angles: where polarization is solved for."""
+        return self.stokes is not Stokes.I
 
     @property
     def sample_unknowns(self) -> bool:
@@ -194,10 +177,15 @@ class Projection:
 
     def _empty(self, n: int, number: int | None = None) -> SamplePointing:
         """Return memory for n samples of a segment: 4 bytes each for pixel, angle and gain."""
-        angles = np.empty(n, np.uint32) if self.stokes is not Stokes.I else None
+        angles = np.empty(n, np.uint32) if self.has_angles else None
         gains = np.empty(n, np.float32) if self.has_gains else None
         intensity, efficiency = (math.nan, math.nan) if number is None else self.responses[number].tolist()
         return SamplePointing(np.empty(n, np.int32), angles, gains, intensity, efficiency)
+
+    def _held(self) -> SamplePointing:
+        """Return memory for what is kept of all held samples; responses are those of the segments."""
+        held = self._empty(self.local.n_held)
+        return held if self.psi is None else replace(held, angles=None)
 
     def _expand(self, piece: Piece, kept: SamplePointing | None = None) -> SamplePointing:
         """Expand global pixels of a piece; into those of `kept`, if given."""
@@ -235,7 +223,7 @@ class Projection:
         gains: list[tuple[int, float]] = []
         self._table = None
         if self.bytes_to_keep <= room:
-            self.kept = self._empty(self.local.n_held)
+            self.kept = self._held()
 
         def mark(piece: Piece) -> None:
             samples = self.find_pixels_of(piece, self.kept)
@@ -275,10 +263,11 @@ class Projection:
 
     @property
     def bytes_to_keep(self) -> int:
-        """Bytes that `keep` takes: for each sample 4 for the pixel, 4 for the angle, 4 for the gain."""
+        """Bytes that `keep` takes: for each sample 4 for the pixel, 4 for an angle, 4 for a gain."""
         if self._responses is not None:
             return self.local.n_held * 4
-        return self.local.n_held * (4 + 4 * (self.stokes is not Stokes.I) + 4 * self.has_gains)
+        keeps_angles = self.has_angles and self.psi is None
+        return self.local.n_held * (4 + 4 * keeps_angles + 4 * self.has_gains)
 
     @property
     def kept_bytes(self) -> int:
@@ -300,10 +289,7 @@ class Projection:
             return
         self._table = None
         kept = self._responses
-        if kept is None:
-            kept = self._empty(self.local.n_held)  # responses are those of the segments
-        else:
-            kept = replace(kept, pixels=np.empty_like(kept.pixels))
+        kept = self._held() if kept is None else replace(kept, pixels=np.empty_like(kept.pixels))
         map_threads(
             lambda piece: self._sample_pointing(piece).copy_to(piece.of(kept)), self.pieces(), self.n_threads
         )
@@ -363,7 +349,8 @@ class Projection:
         """Return local pixels and responses of a piece; gaps are any negative number."""
         if self.kept is not None:
             intensity, efficiency = self.responses[piece.number].tolist()
-            return replace(piece.of(self.kept), intensity=intensity, efficiency=efficiency)
+            kept = replace(piece.of(self.kept), intensity=intensity, efficiency=efficiency)
+            return kept if self.psi is None else replace(kept, angles=self.psi.angles(piece))
         samples = self._expand(piece)
         self._localize(piece, samples.pixels)
         return samples
@@ -490,6 +477,18 @@ class Projection:
             recorded = stream.recorded_range(stream.start, stream.stop)
             rows.append((number, stream.detector, shift, stream.start, *recorded))
         return np.array(rows, np.int64).reshape(-1, 6)
+
+    @cached_property
+    def psi(self) -> PsiRows | None:
+        """Polarization angles that passes read, so that no response angles are kept; where all have them."""
+        rows = []
+        for segment in self.local.segments if self.has_angles else []:
+            pointing = self._pointing(segment)
+            row = pointing.psi(self._detector(segment)) if isinstance(pointing, SampledPointing) else None
+            if row is None:
+                return None
+            rows.append(row)
+        return PsiRows(rows, self.layout, self.stream_table) if rows else None
 
     @cached_property
     def first_slots(self) -> Int64Array:

@@ -255,5 +255,6 @@ class NuisanceTransfer:
     def from_model(self, gaps: FloatArray, amplitudes: FloatArray) -> FloatArray:
         """Return rows of the solver, (n_owned, 1, width), of solutions of the model."""
         own = self._amplitudes.from_model(np.ascontiguousarray(amplitudes[:, None]) / self._scale)
+        gaps = self._gaps.from_model(gaps)
         between = np.zeros((self._n - self._n_gaps, 1, gaps.shape[2]))
-        return np.concatenate([self._gaps.from_model(gaps), between, own])
+        return np.concatenate([gaps, between, own]) if len(between) + len(own) else gaps

@@ -294,6 +294,8 @@ class _Outbox:
 def _rows_of(keys: Int64Array, seen: AnyArray) -> tuple[Int64Array, Int32Array]:
     """Return the distinct keys that were seen, increasing, and the row among them of each key."""
     there = np.flatnonzero(seen)
+    if len(there) == len(keys) and bool(np.all(keys[1:] > keys[:-1])):
+        return keys, np.arange(len(keys), dtype=np.int32)
     held = distinct(keys[there].copy())
     rows = np.zeros(len(keys), np.int32)
     rows[there] = rows_of_keys(held, keys[there])

@@ -36,3 +36,7 @@ def attitudes(
     psi: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)],
     out: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu")],
 ) -> None: ...
+def response_angles(
+    psi: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    angles: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu")],
+) -> None: ...

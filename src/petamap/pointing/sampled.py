@@ -39,6 +39,9 @@ class SampledPointing:
         Polarization efficiencies.
     turns : callable, optional
         Function (detector, start, stop) that returns what a half-wave plate adds to response angles, radians.
+    psi : callable, optional
+        Function (detector) that returns the polarization angles (n_samp,) of the attitudes, radians. With it
+        response angles are twice these.
     """
 
     has_gains = False
@@ -50,9 +53,11 @@ class SampledPointing:
         n_samp: int,
         efficiency: FloatArray,
         turns: Reader | None = None,
+        psi: Callable[[int], AnyArray] | None = None,
     ) -> None:
         self.n_det, self.n_samp = n_det, n_samp
         self._attitudes, self._efficiency, self._turns = attitudes, efficiency, turns
+        self._psi = psi
 
     def intensity(self, detector: int) -> float:
         """Return the intensity weight of a detector: 1."""
@@ -61,6 +66,14 @@ class SampledPointing:
     def efficiency(self, detector: int) -> float:
         """Return the polarization efficiency of a detector."""
         return float(self._efficiency[detector])
+
+    def psi(self, detector: int) -> FloatArray | None:
+        """Return the polarization angles (n_samp,) of a detector, radians, if kernels can read them in place.
+
+        None where response angles are not twice these, or these are not contiguous or not float64.
+        """
+        row = None if self._psi is None or self._turns is not None else self._psi(detector)
+        return row if row is not None and row.dtype == np.float64 and row.flags.c_contiguous else None
 
     def rotated(self, rotation: npt.ArrayLike) -> SampledPointing:
         """Return the pointing in another sky frame, given the quaternion from this one to it."""
@@ -79,11 +92,12 @@ class SampledPointing:
 
     def of_detectors(self, numbers: Sequence[int]) -> SampledPointing:
         """Return the pointing of some of the detectors."""
-        rows, attitudes, turns = list(numbers), self._attitudes, self._turns
+        rows, attitudes, turns, psi = list(numbers), self._attitudes, self._turns, self._psi
         return SampledPointing(
             lambda detector, start, stop: attitudes(rows[detector], start, stop),
             len(rows), self.n_samp, self._efficiency[rows],
             None if turns is None else lambda detector, start, stop: turns(rows[detector], start, stop),
+            None if psi is None else lambda detector: psi(rows[detector]),
         )  # fmt: skip
 
     def expand(
@@ -103,7 +117,7 @@ class SampledPointing:
             own = None if angles is None else angles[part]
             kernels.expand(self._arguments(detector, begin, end), pixelization.grid, 0, 0, pixels[part], own)
             if own is not None:
-                self._add_plate(detector, begin, end, own)
+                self._finish(detector, begin, end, own)
         if gains is not None:
             gains[:] = 1
 
@@ -114,7 +128,7 @@ class SampledPointing:
         for begin, end in _parts(start, stop):
             part = slice(begin - start, end - start)
             kernels.directions(self._arguments(detector, begin, end), 0, 0, vectors[part], angles[part])
-            self._add_plate(detector, begin, end, angles[part])
+            self._finish(detector, begin, end, angles[part])
         return vectors, angles
 
     def _arguments(self, detector: int, start: int, stop: int) -> tuple[object, ...]:
@@ -135,7 +149,11 @@ class SampledPointing:
             np.ones(1),
         )
 
-    def _add_plate(self, detector: int, start: int, stop: int, angles: UInt32Array) -> None:
+    def _finish(self, detector: int, start: int, stop: int, angles: UInt32Array) -> None:
+        """Write or turn response angles that are not those of the attitudes alone."""
+        if self._psi is not None:
+            row = self._psi(detector)[start:stop]
+            kernels.response_angles(np.ascontiguousarray(row, np.float64), angles)
         if self._turns is not None:
             angles += fractions_of_turns(np.asarray(self._turns(detector, start, stop), np.float64))
 

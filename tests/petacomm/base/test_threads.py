@@ -179,6 +179,33 @@ def test_the_error_of_the_first_item_that_fails_is_raised_at_once(n_threads):
     assert len(begun) < 30
 
 
+@pytest.mark.parametrize("n_threads", [1, 2, 4])
+def test_a_signal_ends_work_with_states_after_an_item(n_threads):
+    done = []
+
+    def work(state, x):
+        if len(done) == 20:
+            signal.raise_signal(signal.SIGINT)
+        time.sleep(1e-3)
+        done.append(x)
+
+    with pytest.raises(KeyboardInterrupt):
+        map_with_states(list, work, range(100_000), n_threads)
+    assert len(done) < 1000
+
+
+def test_a_state_that_cannot_be_made_is_an_error_on_any_thread():
+    calls = iter(range(3))
+
+    def new_state():
+        if next(calls) == 1:
+            raise MemoryError
+        return []
+
+    with pytest.raises(MemoryError):
+        map_with_states(new_state, lambda state, x: time.sleep(1e-3), range(100_000), 3)
+
+
 def test_at_least_one_thread_is_available():
     assert available_threads() >= 1
 

@@ -87,7 +87,7 @@ def test_maps_are_those_of_angles_sample_by_sample(monkeypatch):
     keep = {"resources.pointing": "keep"}
     kept = petamap.make_map(signal, theta, phi, psi, options=keep, **given)
     np.testing.assert_array_equal(kept.sky.values, compressed.sky.values)
-    assert kept.summary.memory.bytes_per_sample > 8
+    assert 4 < kept.summary.memory.bytes_per_sample < 9
     day = petamap.array_observation(signal, theta, phi, psi, noise=noise, **RATE)
     again = petamap.make_map([day], n_side=16, progress=False)
     np.testing.assert_array_equal(again.sky.values, compressed.sky.values)
