@@ -127,7 +127,8 @@ THREADED_TESTS := $(call mapmaking_tests,common_modes normal_operator recycling 
 	tests/petacomm/sharing/test_setup.py::test_rows_of_keys_in_any_order
 MEMORY_TESTS = $(call mapmaking_tests,binned_only gap_kernels normal_operator recycling signal_kernels single_pass) \
 	$(call mapmaking_tests,template_sharing templates_kernels weights) \
-	$(addprefix tests/petamap/,noise pointing simulation sky planning/test_pixel_coverage.py spectra/test_coupling.py) \
+	$(addprefix tests/petamap/,arrays/test_angles_read.py noise pointing simulation sky) \
+	$(addprefix tests/petamap/,planning/test_pixel_coverage.py spectra/test_coupling.py) \
 	$(addprefix tests/petacomm/,base/test_distinct.py base/test_exact.py) \
 	$$(git ls-files -co --exclude-standard $(addprefix tests/petacomm/,mapping network redistribution reduction sharing) | \
 	grep 'test_.*\.py$$' | xargs grep -L '^from mpi import')

@@ -433,7 +433,11 @@ def _thinned(options: ScanOptions, sights: float, rate: float, error: float) -> 
         sample_rate=_thinned_rate(options, rate * options.sample_rate),
         pointing_error=max(options.pointing_error, error),
     )
-    return dataclasses.replace(changed, turnarounds="keep") if isinstance(changed, SweepOptions) else changed
+    if isinstance(changed, SweepOptions):
+        return dataclasses.replace(changed, turnarounds="keep")
+    if isinstance(changed, SatelliteOptions):
+        return dataclasses.replace(changed, repointings="keep")
+    return changed
 
 
 def _thinned_rate(options: ScanOptions, rate: float) -> float:

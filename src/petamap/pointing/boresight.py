@@ -360,7 +360,7 @@ def pointing_error(boresight: AnyBoresight, quaternions: npt.ArrayLike, start: i
         x, y, z, w = difference.T
         offset = 2 * np.arctan2(np.hypot(x, y), np.hypot(z, w)) / ARCSEC
         worst = max(worst, float(offset.max()))
-        roll = max(roll, float(np.max(np.abs(2 * np.arctan(z / w)))) / ARCSEC)
+        roll = max(roll, 2 * float(np.arctan2(np.abs(z), np.abs(w)).max()) / ARCSEC)
     return PointingError(worst, roll)
 
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 
 import numpy as np
 
@@ -19,6 +20,23 @@ _J2000 = 946728000.0  # Unix seconds
 _SUN_AT_J2000 = math.radians(280.4603)  # mean longitude
 
 
+def step_number(seconds: FloatArray, rest: float, turn: float) -> FloatArray:
+    """Return the number of the rest, from time 0 on, which increases smoothly during the turn after it."""
+    number, within = np.divmod(seconds, rest + turn)
+    u = np.maximum(within - rest, 0.0) / turn
+    return number + u * u * u * (10 - 15 * u + 6 * u * u)
+
+
+def turn_ranges(rest: float, turn: float, n_samp: int, sample_rate: float) -> Int64Array:
+    """Return the sample ranges [start, stop) of the turns, (n, 2), of which rests and turns take seconds."""
+    period = rest + turn
+    last = math.ceil(n_samp / sample_rate / period)
+    starts = np.arange(last + 1) * period + rest
+    ranges = np.ceil(np.stack([starts, starts + turn], axis=1) * sample_rate)
+    clipped = np.clip(ranges, 0, n_samp).astype(np.int64)
+    return clipped[clipped[:, 0] < clipped[:, 1]]
+
+
 def satellite(
     *,
     spin_period: float = 60.0,
@@ -26,13 +44,16 @@ def satellite(
     precession_period: float = YEAR / 2,
     precession_angle: float = math.radians(7.5),
     year: float = YEAR,
+    repointing_period: float = 0.0,
+    repointing_time: float = 300.0,
     start_time: float = _J2000,
 ) -> Motion:
     """Return the motion of a spinning satellite in ecliptic coordinates; the defaults resemble Planck.
 
     The spin axis precesses with the period `precession_period` at `precession_angle` from the direction
     opposite to the mean Sun; the boresight rotates about it at the angle `opening`. The spin axis moves
-    continuously, whereas Planck's moved in steps of 2 arcmin. X of the telescope points to the spin axis.
+    continuously, or rests at where it would be in the middle of each `repointing_period` and then moves to
+    the next place, as Planck's did by 2 arcmin. X of the telescope points to the spin axis.
 
     Parameters
     ----------
@@ -42,6 +63,9 @@ def satellite(
         Radians.
     year : float
         Period of the Sun's motion in seconds; smaller values accelerate the mission.
+    repointing_period, repointing_time : float
+        Seconds from one repointing of the spin axis to the next, and that each takes, at the end of the
+        period; a period of 0 moves the axis continuously.
     start_time : float
         Unix seconds.
 
@@ -53,29 +77,40 @@ def satellite(
     Raises
     ------
     ConfigError
-        If the spin period or the year is not positive.
+        If the spin period or the year is not positive, or repointings take no time or all of it.
     """
     for what, value in (("spin period", spin_period), ("year", year)):
         if not value > 0:
             raise ConfigError(f"a {what} of {value} s", mend="give a positive one")
+    if repointing_period and not 0 < repointing_time < repointing_period:
+        what = f"repointings that take {repointing_time:g} s, every {repointing_period:g} s"
+        raise ConfigError(what, mend="give a time that is shorter than the period, and not 0")
+    rest = repointing_period - repointing_time
     from_axis = quaternion.multiply(quaternion.about_y(opening), quaternion.about_z(math.pi))
 
     def phase(start: float, seconds: FloatArray, period: float) -> FloatArray:
         # The remainder is exact, so that small times since the start keep all their digits.
         return 2 * math.pi * (math.fmod(start, period) + seconds) / period
 
-    def function(start: float, seconds: FloatArray) -> FloatArray:
-        longitude = _SUN_AT_J2000 + math.pi + phase(start - _J2000, seconds, year)
+    def function(start: float, ahead: float, seconds: FloatArray) -> FloatArray:
+        moved = seconds
+        if repointing_period:
+            moved = repointing_period * (step_number(seconds, rest, repointing_time) + 0.5)
+        longitude = _SUN_AT_J2000 + math.pi + phase(start - _J2000, moved, year)
         anti_sun = quaternion.multiply(quaternion.about_z(longitude), quaternion.about_y(math.pi / 2))
-        precession = phase(start, seconds, precession_period) if precession_period else 0.0 * seconds
+        precession = phase(start, moved, precession_period) if precession_period else 0.0 * moved
         axis = quaternion.multiply(quaternion.about_z(precession), quaternion.about_y(precession_angle))
-        spin = quaternion.multiply(quaternion.about_z(phase(start, seconds, spin_period)), from_axis)
+        spin = quaternion.multiply(quaternion.about_z(phase(start, seconds, spin_period) + ahead), from_axis)
         return quaternion.multiply(quaternion.multiply(anti_sun, axis), spin)
 
     # The Sun's motion is a constant rotation of the sky: all depends on the phases of spin and precession.
     starts = [start_time + k * precession_period / 16 for k in range(16)]
-    windows = tuple((partial(function, start), spin_period) for start in starts)
-    return Motion(partial(function, start_time), windows=windows)
+    if not repointing_period:
+        windows = tuple((partial(function, start, 0.0), spin_period) for start in starts)
+        return Motion(partial(function, start_time, 0.0), windows=windows)
+    phases = 2 * math.pi / 8 * np.arange(8)  # at which repointings may meet the spin
+    windows = tuple((partial(function, *both), repointing_period) for both in product(starts, phases))
+    return Motion(partial(function, start_time, 0.0), (rest, repointing_time), windows)
 
 
 # of legs and turn-arounds, s
@@ -141,18 +176,11 @@ class Sweep:
 
     def leg_number(self, seconds: FloatArray) -> FloatArray:
         """Return the number of the leg, which increases smoothly during a turn-around."""
-        number, within = np.divmod(seconds, self.leg + self.turn)
-        u = np.maximum(within - self.leg, 0.0) / self.turn
-        return number + u * u * u * (10 - 15 * u + 6 * u * u)
+        return step_number(seconds, self.leg, self.turn)
 
     def turnarounds(self, n_samp: int, sample_rate: float) -> Int64Array:
         """Return the sample ranges [start, stop) of turn-arounds, (n, 2); sample 0 begins a leg."""
-        period = self.leg + self.turn
-        last = math.ceil(n_samp / sample_rate / period)
-        starts = np.arange(last + 1) * period + self.leg
-        ranges = np.ceil(np.stack([starts, starts + self.turn], axis=1) * sample_rate)
-        clipped = np.clip(ranges, 0, n_samp).astype(np.int64)
-        return clipped[clipped[:, 0] < clipped[:, 1]]
+        return turn_ranges(self.leg, self.turn, n_samp, sample_rate)
 
 
 def constant_elevation(

@@ -62,6 +62,13 @@ class SatelliteOptions(ScanOptions):
     year: float = option(
         scan.YEAR, dimension="time", minimum=1.0, help="in which the Sun goes round; less: a faster mission"
     )
+    repointing_period: float = option(
+        0.0, dimension="time", minimum=0.0, help="from one step of the spin axis to the next; 0: it moves on"
+    )
+    repointing_time: float = option(
+        300.0, dimension="time", minimum=0.0, help="that a step takes, at the end of the period"
+    )
+    repointings: str = option("cut", choices=("cut", "keep"), help="whether samples of steps are flagged")
     frame: str = option("galactic", choices=frames.FRAMES, help="coordinates of the map")
 
 
@@ -142,7 +149,7 @@ class SimulatedScan(ABC):
         """Return the motion of observation `index` in the frame of the map, from its first sample."""
 
     def turnarounds(self, n_samp: int) -> Int64Array:
-        """Return the sample ranges of turn-arounds to be flagged in an observation, (n, 2)."""
+        """Return the sample ranges to be flagged in an observation, (n, 2): of turn-arounds."""
         if self._sweep is None or self._options.turnarounds == "keep":
             return np.zeros((0, 2), np.int64)
         return self._sweep.turnarounds(n_samp, self._instrument.sample_rate)
@@ -238,9 +245,18 @@ class SatelliteSource(SimulatedScan):
             precession_period=self._options.precession_period,
             precession_angle=self._options.precession_angle,
             year=self._options.year,
+            repointing_period=self._options.repointing_period,
+            repointing_time=self._options.repointing_time,
         )
         rotation = frames.frame_rotation("ecliptic", self._options.frame)
         return ecliptic.rotated(rotation)
+
+    def turnarounds(self, n_samp: int) -> Int64Array:
+        """Return the sample ranges of repointings to be flagged in an observation, (n, 2)."""
+        period, turn = self._options.repointing_period, self._options.repointing_time
+        if not period or self._options.repointings == "keep":
+            return np.zeros((0, 2), np.int64)
+        return scan.turn_ranges(period - turn, turn, n_samp, self._instrument.sample_rate)
 
 
 class GroundSource(SimulatedScan):

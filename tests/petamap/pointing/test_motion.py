@@ -39,6 +39,13 @@ def satellite(width, speed, acceleration):
     )  # fmt: skip
 
 
+def stepping(width, speed, acceleration):
+    return scan.satellite(
+        start_time=1.76e9, spin_period=width / speed * 10, precession_period=3e5 / acceleration,
+        precession_angle=45 * DEGREE, repointing_period=10 * width, repointing_time=width,
+    )  # fmt: skip
+
+
 def assert_error_is_true(motion, n_samp, rate, tolerance):
     spacing = choose_knot_spacing(motion, n_samp, rate, tolerance)
     boresight = place_knots(motion, n_samp, rate, spacing.samples)
@@ -52,13 +59,14 @@ def assert_error_is_true(motion, n_samp, rate, tolerance):
 
 @settings(max_examples=40, deadline=None)
 @given(
-    st.sampled_from([ground, raster, daisy, satellite]),
+    st.sampled_from([ground, raster, daisy, satellite, stepping]),
     st.floats(2, 80), st.floats(0.05, 3), st.floats(0.2, 10),
     st.sampled_from([7.3, 20.0, 200.0]), st.integers(1, 40_000), st.sampled_from([0.01, 1.0, 60.0]),
 )  # fmt: skip
 @example(ground, 80.0, 0.4, 1.0, 200.0, 240_000, 1.0)  # turn-arounds far from both ends
 @example(ground, 80.0, 0.5, 1.0, 500.0, 600_000, 1.0)
 @example(raster, 30.0, 0.1, 1.0, 200.0, 240_000, 1.0)
+@example(stepping, 80.0, 3.0, 10.0, 20.0, 40_000, 0.01)
 @example(raster, 2.0, 3.0, 10.0, 7.3, 1000, 0.01)  # turn-arounds of few samples
 def test_the_error_is_true_for_every_sample(kind, width, speed, acceleration, rate, n_samp, tolerance):
     assert_error_is_true(kind(width, speed, acceleration), n_samp, rate, tolerance)

@@ -61,6 +61,37 @@ def test_horizon_against_astropy():
     assert error.min() > 0.01  # aberration is neglected
 
 
+def spin_axis(q):
+    return quaternion.rotate(q, [np.sin(np.radians(85)), 0, np.cos(np.radians(85))])
+
+
+def test_a_spin_axis_that_rests_and_steps():
+    steady = scan.satellite(start_time=1.6e9)
+    stepped = scan.satellite(start_time=1.6e9, repointing_period=3600.0, repointing_time=240.0)
+    hours = 3600.0 * np.arange(48)
+    middles = spin_axis(steady(hours + 1800))
+    for within in (0.0, 1.0, 1800.0, 3359.9):  # at rest, where the steady one is in the middle of the hour
+        axis = spin_axis(stepped(hours + within))
+        np.testing.assert_allclose(quaternion.angle_between(axis, middles), 0, atol=3e-8)
+    steps = quaternion.angle_between(middles[1:], middles[:-1])
+    # the Sun moves by 2.5 arcmin in an hour, and the precession by 0.6
+    assert np.all(np.abs(np.degrees(steps) * 60 - 2.5) < 0.7)
+    halfway = spin_axis(stepped(hours[:-1] + 3360 + 120))
+    for other in (middles[1:], middles[:-1]):
+        np.testing.assert_allclose(quaternion.angle_between(halfway, other), steps / 2, rtol=1e-3)
+    # the spin goes on meanwhile, and the motion has no jumps
+    times = np.arange(3300, 3700, 0.1)
+    turns = quaternion.angle_between(lines_of_sight(stepped(times[1:])), lines_of_sight(stepped(times[:-1])))
+    rate = 2 * np.pi / 60 * np.sin(np.radians(85)) * 0.1
+    np.testing.assert_allclose(turns, rate, rtol=1e-3)
+
+
+@pytest.mark.parametrize("seconds", [0.0, 3600.0, 4000.0, -1.0])
+def test_steps_take_a_part_of_the_period(seconds):
+    with pytest.raises(ConfigError, match="repointings that take"):
+        scan.satellite(repointing_period=3600.0, repointing_time=seconds)
+
+
 def test_satellite_motion():
     day = 86400.0
     motion = scan.satellite(start_time=1.6e9)

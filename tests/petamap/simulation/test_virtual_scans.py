@@ -69,6 +69,19 @@ def test_consecutive_observations():
     np.testing.assert_allclose(together, whole.pointing.directions(0, 0, whole.n_samp)[0], atol=1e-6)
 
 
+def test_repointings_of_a_satellite_are_cut():
+    options = {"n_det": 1, "sample_rate": 2.0, "duration": 4 * 3600.0, "repointing_period": 3600.0}
+    made = observations("satellite", repointing_time=360.0, **options)[0]
+    bad = bad_samples(made).reshape(4, 7200)
+    assert not bad[:, :6480].any() and bad[:, 6480:].all()
+    assert not observations("satellite", repointings="keep", **options)[0].flags
+    steady = observations("satellite", n_det=1, sample_rate=2.0, duration=4 * 3600.0)[0]
+    apart = made.pointing.directions(0, 0, 28800)[0] - steady.pointing.directions(0, 0, 28800)[0]
+    assert 0.5 < np.degrees(np.abs(apart).max()) * 60 < 3  # half a step
+    with pytest.raises(ConfigError, match="repointings"):
+        observations("satellite", repointing_time=3600.0, **options)
+
+
 def test_half_wave_plate_is_continuous():
     options = {"n_det": 1, "sample_rate": 20.0, "duration": 600.0, "hwp_frequency": 2.3, "hwp_angle": 0.4}
     whole = observations("satellite", **options)[0].pointing.directions(0, 0, 12000)[1]
