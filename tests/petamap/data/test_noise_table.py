@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from astropy.io import fits
 
+import petamap
 from petacomm.base.errors import ConfigError, DataError
 from petamap.data.config import open_sources, parse_config
 from petamap.data.formats.madmap1_write import write_madmap1
@@ -19,6 +20,7 @@ from petamap.noise.model import InverseLags, OneOverF
 from petamap.noise.psd import noise_psd
 from petamap.noise.toeplitz import inverse_lags
 from petamap.pointing.recorded import RecordedPixels
+from petamap.simulation.noise import SimulatedNoise
 from petamap.sky.healpix import Healpix
 
 N = 64
@@ -125,6 +127,76 @@ def test_a_run_knows_the_noise_that_the_table_tells(tmp_path):
     assert np.array_equal(one.noise.noise_model(1, 0).values, spectra()["psd_A"]) and len(one.signals) == 1
 
 
+def three(name="night", uid=1):
+    """Return an observation of three intervals."""
+    intervals = ((0, 4000), (4000, 8000), (8500, 12_000))
+    return Observation(
+        name=name, uid=uid, n_samp=12_000, sample_rate=5.0, detectors=("A", "B"), intervals=intervals
+    )
+
+
+NIGHT = {"net_A": [1e-3, 2e-3, 4e-3], "net_B": [5e-3, 6e-3, 7e-3], "knee": [0.1, 0.2, 0.3]}
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".fits"])
+def test_noise_of_intervals(tmp_path, suffix):
+    path = write(tmp_path / "night.csv", NIGHT)
+    if suffix == ".fits":
+        path = tmp_path / "night.fits"
+        columns = [fits.Column(name, "D", array=values) for name, values in NIGHT.items()]
+        fits.BinTableHDU.from_columns(columns).writeto(path)
+    (one,) = read(path, three(), net="net_*", fknee="knee", scale=4.0)
+    for interval, knee in enumerate(NIGHT["knee"]):
+        for detector, name in enumerate("AB"):
+            found = one.noise.noise_model(detector, interval)
+            assert found == OneOverF(2 * NIGHT[f"net_{name}"][interval], knee, 0.0, -1.0)
+    both = read(path, three(), three("day", 2), net="net_*")  # the same rows for each
+    assert all(day.noise.noise_model(0, 2) == OneOverF(4e-3) for day in both)
+    twice = write(tmp_path / "twice.csv", {"net": np.arange(1, 7.0), "slope": -np.arange(1, 7.0) / 4})
+    first, second = read(twice, three(), three("day", 2), net="net", alpha="slope", fknee="", fmin="")
+    assert second.noise.noise_model(1, 0) == OneOverF(4.0, alpha=-1.0)
+    assert first.noise.noise_model(1, 2) == OneOverF(3.0, alpha=-0.75)
+
+
+def test_simulated_noise_and_weights_differ_by_interval(tmp_path):
+    (one,) = read(write(tmp_path / "night.csv", NIGHT), three(), net="net_*")
+    noise = SimulatedNoise(one, one.noise, seed=1, realization=0)
+    drawn = np.zeros(one.n_samp)
+    noise.add_signal(0, 0, one.n_samp, drawn)
+    for (start, stop), net in zip(one.intervals, NIGHT["net_A"], strict=True):
+        assert np.std(drawn[start:stop]) == pytest.approx(net * np.sqrt(5.0), rel=0.05)
+    assert not drawn[8000:8500].any()
+    pixels = np.arange(one.n_samp) % 12
+    looks = RecordedPixels(np.stack([pixels, pixels]), Healpix(1, nest=True), efficiencies=[0.0, 0.0])
+    day = dataclasses.replace(one, pointing=looks, signals=(noise,), frame="galactic")
+    maps = petamap.make_map([day], n_side=1, stokes="I", progress=False)
+    seen = [(start, stop, row) for start, stop in one.intervals for row in "AB"]
+    weight = sum(
+        (np.arange(start, stop) % 12 == 0).sum() / (5.0 * NIGHT[f"net_{row}"][k // 2] ** 2)
+        for k, (start, stop, row) in enumerate(seen)
+    )
+    np.testing.assert_allclose(maps.covariance.values[0, 0], 1 / weight, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"net_A": [1, 2, 0], "net_B": [1, 1, 1]}, r"csv:4, column net_A: is 0, not a positive number"),
+        ({"net_A": [1, np.nan, 1], "net_B": [1, 1, 1]}, r"csv:3, column net_A: is nan, not a positive"),
+        ({"net_A": [1, 1], "net_B": [1, 1]}, r"has 2 rows for 3 intervals of 1 observations \(a row an int"),
+        ({"net_A": [1, 1, 1]}, "has no column 'net_B'"),
+        (
+            {"net_A": [1] * 3, "net_B": [1] * 3, "fknee": [0, 0, -1]},
+            r"csv:4, column fknee: is -1, not a freq",
+        ),
+    ],
+)
+def test_what_are_no_parameters_is_told(tmp_path, columns, message):
+    path = write(tmp_path / "night.csv", columns)
+    with pytest.raises((ConfigError, DataError), match=message):
+        read(path, three(), net="net_*", **({"fknee": "fknee"} if "fknee" in columns else {}))
+
+
 @pytest.mark.parametrize(
     ("columns", "options", "message"),
     [
@@ -155,7 +227,9 @@ def test_what_is_no_noise_is_told(tmp_path, columns, options, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, r"line: nobody says which columns tell the noise \(give psd"),
+        ({}, r"line: no column tells the noise \(give psd, lags or net"),
+        ({"net": "a", "lags": "b"}, "line: lags is given beside net"),
+        ({"psd": "a", "fknee": "b"}, "fknee without net"),
         ({"psd": "a", "lags": "b"}, "line: psd is given beside lags"),
         ({"psd": "a", "scale": 0.0}, "line: scale is 0, not positive"),
         ({"lags": "lags_*", "observations": ("dusk",)}, "line: no observation 'dusk'"),

@@ -1,4 +1,4 @@
-"""Noise of detectors from files: columns of spectra or inverse-noise lags, or MADmap's own files."""
+"""Noise of detectors from files: spectra, lags of the inverse, 1/f noise by interval, or MADmap's own."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from petacomm.base.name_patterns import choose_names
 from petacomm.base.options import option
 from petacomm.base.typing import FloatArray
 from petamap.data.formats.csv_table import DELIMITERS
+from petamap.data.formats.interval_noise_table import PARAMETERS, read_interval_noise
 from petamap.data.formats.madmap1_filters import NoiseFilter, read_noise_filters
-from petamap.data.formats.table_columns import find_column
+from petamap.data.formats.table_columns import TableFile, find_column
 from petamap.data.formats.table_file import open_table
-from petamap.data.observation import DetectorNoise, Observation
+from petamap.data.observation import DetectorNoise, Noise, Observation
 from petamap.data.selection import observations_option
 from petamap.data.source import SourceContext
+from petamap.noise.interval_noise import IntervalNoise
 from petamap.noise.model import InverseLags, NoiseModel, TabulatedPsd
 from petamap.noise.psd import check_noise_model
 from petamap.noise.toeplitz import toeplitz_spectrum
@@ -30,7 +32,7 @@ _FINE = 16  # points of the spectrum a lag
 
 @dataclass(frozen=True)
 class NoiseTableOptions:
-    """Noise of each detector from a file: its spectrum, or lags of its inverse covariance."""
+    """Noise of detectors from a file: spectra, lags of the inverse covariance, or 1/f noise by interval."""
 
     path: str = option(
         path=True, help="a text or FITS table; or MADmap's inverse-noise files, a folder, .tar or .tar.gz"
@@ -48,6 +50,12 @@ class NoiseTableOptions:
     lags: str = option(
         "", help="column of the inverse noise at lags 0, 1, ...; lags_* for one a detector; instead of psd"
     )
+    net: str = option(
+        "", help="column of the white noise of intervals, a row each, K s^0.5; net_* for one a detector"
+    )
+    fknee: str = option("", help="with net: column of the knee, Hz; or fknee_*; without it noise is white")
+    fmin: str = option("", help="with net: column of the frequency below which noise is flat, Hz; or fmin_*")
+    alpha: str = option("", help="with net: column of the slope at low frequency, or alpha_*; without it -1")
     scale: float = option(1.0, help="factor on the PSD; the inverse noise is divided by it")
 
 
@@ -62,9 +70,13 @@ class NoiseTableSource:
         self._places = context.places
         if not options.scale > 0:
             raise ConfigError(f"scale is {options.scale:g}, not positive", where=self._places.get("scale"))
-        if self._format() != "madmap1" and bool(options.psd) == bool(options.lags):
-            fault = "psd is given beside lags" if options.psd else "nobody says which columns tell the noise"
-            raise ConfigError(fault, where=self._places.get("path"), mend='give psd = "..." or lags = "..."')
+        given = [key for key in ("psd", "lags", "net") if getattr(options, key)]
+        if self._format() != "madmap1" and len(given) != 1:
+            fault = f"{given[0]} is given beside {given[1]}" if given else "no column tells the noise"
+            raise ConfigError(fault, where=self._places.get("path"), mend='give psd, lags or net = "..."')
+        for key in PARAMETERS:
+            if getattr(options, key) and "net" not in given:
+                raise ConfigError(f"{key} without net", where=self._places.get(key), mend="give both")
 
     def extend(self, observations: Sequence[Observation]) -> list[Observation]:
         """Return the observations with the noise of the file.
@@ -82,8 +94,9 @@ class NoiseTableSource:
             where=self._places.get("observations"),
         )  # fmt: skip
         given = [one for one in observations if one.name in chosen]
-        read = self._from_filters if self._format() == "madmap1" else self._from_table
-        noises = dict(zip((one.name for one in given), read(given), strict=True))
+        read = self._from_intervals if self._options.net else self._from_table
+        read = self._from_filters if self._format() == "madmap1" else read
+        noises: dict[str, Noise] = dict(zip((one.name for one in given), read(given), strict=True))
         return [
             dataclasses.replace(one, noise=noises[one.name]) if one.name in chosen else one
             for one in observations
@@ -96,9 +109,17 @@ class NoiseTableSource:
         archive = self._path.name.lower().endswith((".tar", ".tar.gz", ".tgz"))
         return "madmap1" if archive or self._path.is_dir() else "table"
 
-    def _from_table(self, observations: Sequence[Observation]) -> list[DetectorNoise]:
+    def _open(self) -> TableFile:
         options = self._options
-        table = open_table(self._path, options.format, options.table, options.delimiter)
+        return open_table(self._path, options.format, options.table, options.delimiter)
+
+    def _from_intervals(self, observations: Sequence[Observation]) -> list[IntervalNoise]:
+        options = self._options
+        patterns = {key: getattr(options, key) for key in PARAMETERS if getattr(options, key)}
+        return read_interval_noise(self._open(), observations, patterns, options.scale, self._places)
+
+    def _from_table(self, observations: Sequence[Observation]) -> list[DetectorNoise]:
+        options, table = self._options, self._open()
         key = "psd" if options.psd else "lags"
         pattern = getattr(options, key)
         names = sorted({name for one in observations for name in one.detectors} if "*" in pattern else {""})
