@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,11 +11,34 @@ from petacomm.base.errors import DataError
 from petacomm.base.typing import AnyArray, FloatArray
 from petamap.data.formats.table_columns import TableFile, find_column
 from petamap.data.observation import Observation
-from petamap.noise.interval_noise import IntervalNoise
+from petamap.noise.model import NoiseModel, OneOverF
 
 # The parameters, and what they are where there is no column of them.
 PARAMETERS = {"net": 0.0, "fknee": 0.0, "fmin": 0.0, "alpha": -1.0}
 _DUE = {"net": "a positive number", "alpha": "a negative number"}
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseByInterval:
+    """1/f noise of each detector in each interval (implements `Noise`).
+
+    Attributes
+    ----------
+    net, fknee, fmin, alpha : float64 (n_intervals, n_det)
+        Parameters of `OneOverF`, which are checked as noise of them is made.
+    """
+
+    net: FloatArray
+    fknee: FloatArray
+    fmin: FloatArray
+    alpha: FloatArray
+
+    def noise_model(self, detector: int, interval: int) -> NoiseModel:
+        """Return the model of a detector in an interval."""
+        at = interval, detector
+        return OneOverF(
+            float(self.net[at]), float(self.fknee[at]), float(self.fmin[at]), float(self.alpha[at])
+        )
 
 
 def read_interval_noise(
@@ -23,7 +47,7 @@ def read_interval_noise(
     patterns: Mapping[str, str],
     scale: float,
     places: Mapping[str, str],
-) -> list[IntervalNoise]:
+) -> list[NoiseByInterval]:
     """Return the noise of observations from a table with a row for each interval of each, in their order.
 
     Where there are as many rows as one observation has intervals, all observations have them.
@@ -64,7 +88,7 @@ def read_interval_noise(
 
     parts = _rows_of(table, len(next(iter(values.values()))), observations)
     return [
-        IntervalNoise(*(parameter(key, one, rows) for key in PARAMETERS))
+        NoiseByInterval(*(parameter(key, one, rows) for key in PARAMETERS))
         for one, rows in zip(observations, parts, strict=True)
     ]
 

@@ -14,14 +14,13 @@ from petacomm.base.name_patterns import choose_names
 from petacomm.base.options import option
 from petacomm.base.typing import FloatArray
 from petamap.data.formats.csv_table import DELIMITERS
-from petamap.data.formats.interval_noise_table import PARAMETERS, read_interval_noise
+from petamap.data.formats.interval_noise_table import PARAMETERS, NoiseByInterval, read_interval_noise
 from petamap.data.formats.madmap1_filters import NoiseFilter, read_noise_filters
 from petamap.data.formats.table_columns import TableFile, find_column
 from petamap.data.formats.table_file import open_table
 from petamap.data.observation import DetectorNoise, Noise, Observation
 from petamap.data.selection import observations_option
 from petamap.data.source import SourceContext
-from petamap.noise.interval_noise import IntervalNoise
 from petamap.noise.model import InverseLags, NoiseModel, TabulatedPsd
 from petamap.noise.psd import check_noise_model
 from petamap.noise.toeplitz import toeplitz_spectrum
@@ -113,7 +112,7 @@ class NoiseTableSource:
         options = self._options
         return open_table(self._path, options.format, options.table, options.delimiter)
 
-    def _from_intervals(self, observations: Sequence[Observation]) -> list[IntervalNoise]:
+    def _from_intervals(self, observations: Sequence[Observation]) -> list[NoiseByInterval]:
         options = self._options
         patterns = {key: getattr(options, key) for key in PARAMETERS if getattr(options, key)}
         return read_interval_noise(self._open(), observations, patterns, options.scale, self._places)
