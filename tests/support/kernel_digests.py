@@ -8,7 +8,7 @@ import hashlib
 import importlib.machinery
 import json
 from collections import defaultdict
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import astropy.units  # noqa: F401
@@ -100,8 +100,21 @@ def _zeros_like(prototype, *arguments, **named):
 # Outputs larger than what is written to them must not hold what was in memory before. Astropy, imported
 # above, knows NumPy's functions by their identity.
 np.empty, np.empty_like = np.zeros, _zeros_like
-# Threads of Python would add to one sum in any order.
-threads.ThreadPoolExecutor = lambda _, **named: ThreadPoolExecutor(1, **named)
+
+
+class _InTurn(ThreadPoolExecutor):
+    """Ends each piece of work before the next begins: threads of Python would add to one sum in any order."""
+
+    def __init__(self, _, **named):
+        super().__init__(1, **named)
+
+    def submit(self, work, /, *arguments, **named):
+        future = super().submit(work, *arguments, **named)
+        wait([future])
+        return future
+
+
+threads.ThreadPoolExecutor = _InTurn
 
 # Rooms keep what they import, so functions are replaced before anything can import them.
 _exec_module = importlib.machinery.ExtensionFileLoader.exec_module
