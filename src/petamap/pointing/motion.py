@@ -29,6 +29,7 @@ _MARGIN = 1.05
 _ROUNDING = 1e-9  # arcsec; some last bits of a quaternion
 _RUN = 64  # intervals of a smooth motion that are looked at together
 _BATCH = 1 << 18  # points at once
+_MOST_POINTS = 1 << 22  # of a run: pieces that take more have a knot at every sample
 
 
 @dataclass(frozen=True)
@@ -179,6 +180,8 @@ class _SpacingSearch:
         smallest = _SMALLEST_SPACING if self.motion.pieces else 2.0
         while spacing >= smallest:
             n_intervals, step = self._intervals(kind, spacing / self.sample_rate)
+            if n_intervals * self._points(step) > _MOST_POINTS:
+                return None
             error = None if n_intervals == tried else self._error(kind, n_intervals, step)
             if error is not None and error.max_total_arcsec <= self.tolerance:
                 return step * self.sample_rate, error

@@ -63,8 +63,9 @@ class SatelliteOptions(ScanOptions):
         scan.YEAR, dimension="time", minimum=1.0, help="in which the Sun goes round; less: a faster mission"
     )
     repointing_period: float = option(
-        0.0, dimension="time", minimum=0.0, help="from one step of the spin axis to the next; 0: it moves on"
-    )
+        0.0, dimension="time", minimum=0.0, maximum=1e6,
+        help="from one step of the spin axis to the next; 0: it moves on",
+    )  # fmt: skip
     repointing_time: float = option(
         300.0, dimension="time", minimum=0.0, help="that a step takes, at the end of the period"
     )

@@ -99,6 +99,13 @@ def test_a_long_mission_of_a_satellite():
         assert pointing_error(boresight, exact, int(start)).max_arcsec <= error.max_arcsec
 
 
+def test_pieces_that_are_too_long_to_be_looked_at_have_a_knot_at_every_sample():
+    motion = scan.satellite(start_time=1.6e9, repointing_period=1e9, repointing_time=1.0)
+    spacing = choose_knot_spacing(motion, 500, 200.0, 0.1)
+    assert spacing.samples == ()
+    assert pointing_error(place_knots(motion, 500, 200.0, ()), motion(np.arange(500) / 200)).max_arcsec < 1e-8
+
+
 def test_a_function_is_looked_at_over_the_whole_observation():
     def jolt(seconds):  # steady, but for half a second
         return quaternion.about_y(1 + 0.01 * seconds + 0.01 * np.exp(-(((seconds - 200) / 0.1) ** 2)))
