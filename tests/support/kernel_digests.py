@@ -8,7 +8,7 @@ import hashlib
 import importlib.machinery
 import json
 from collections import defaultdict
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import astropy.units  # noqa: F401
@@ -102,19 +102,17 @@ def _zeros_like(prototype, *arguments, **named):
 np.empty, np.empty_like = np.zeros, _zeros_like
 
 
-class _InTurn(ThreadPoolExecutor):
-    """Ends each piece of work before the next begins: threads of Python would add to one sum in any order."""
-
-    def __init__(self, _, **named):
-        super().__init__(1, **named)
-
-    def submit(self, work, /, *arguments, **named):
-        future = super().submit(work, *arguments, **named)
-        wait([future])
-        return future
+# Threads of Python would add to one sum in any order.
+threads.ThreadPoolExecutor = lambda _, **named: ThreadPoolExecutor(1, **named)
+_map_with_states = threads.map_with_states
 
 
-threads.ThreadPoolExecutor = _InTurn
+def _map_in_one_thread(new_state, work, items, n_threads):
+    states = _map_with_states(new_state, work, items, 1)
+    return states + [new_state() for _ in range(n_threads - 1)]
+
+
+threads.map_with_states = _map_in_one_thread
 
 # Rooms keep what they import, so functions are replaced before anything can import them.
 _exec_module = importlib.machinery.ExtensionFileLoader.exec_module
