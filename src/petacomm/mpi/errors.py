@@ -2,8 +2,9 @@
 
 Errors that are detected before ranks wait for each other are raised on all ranks by `agree`. Any other
 exception leaves the block of `collective_errors` on the failing rank alone, while the others compute or wait
-in a collective: it checks for a moment whether all ranks fail, prints the error of the lowest failing rank,
-and ends the job. Ranks that fail while another is about to print see its claim, and leave it the word.
+in a collective. A rank that fails checks for a moment whether all ranks do; the lowest failing rank prints
+its error, and ends the job if others go on. Ranks that fail while another is about to print see its claim,
+and leave it the word.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from petacomm.base.console import tell
 from petacomm.base.errors import UserError
 from petacomm.base.phases import phase_of
 from petacomm.base.root_cause import root_cause
-from petacomm.mpi.agreement import RankError, is_agreed
+from petacomm.mpi.agreement import RankError
 from petacomm.mpi.communicator import Communicator, MpiCommunicator
 
 _OTHERS_FAIL_S = 0.6  # s that a failing rank waits for others to fail as well
@@ -61,10 +62,8 @@ def collective_errors(
         error = root_cause(caught, comm.rank)
         error.__dict__["_rank"] = comm.rank
         code = _exit_code(error)
-        if is_agreed(error):
-            if comm.rank == 0:
-                _print_error(error, show)
-        elif not _end_among_failing(error_comm, lambda: _print_error(error, show)):
+        # Errors that ranks agree on, too: one that a signal ends amid the agreement fails by itself.
+        if not _end_among_failing(error_comm, lambda: _print_error(error, show)):
             comm.abort(code)
         raise SystemExit(code) from None
 
@@ -164,8 +163,9 @@ def _exit_code(error: BaseException) -> int:
 
 def _wait(seconds: float, holds: Callable[[], bool]) -> bool:
     """Wait until a condition holds, or for so many seconds; return whether it holds."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
+    # By turns and not by the clock: a machine that stalls would let the time of all ranks pass at once, before
+    # they have sent or heard anything.
+    for _ in range(round(seconds / _POLL_S)):
         if holds():
             return True
         time.sleep(_POLL_S)

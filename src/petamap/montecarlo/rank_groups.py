@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from petacomm.base.host import available_bytes
@@ -167,14 +166,3 @@ def _candidate_text(candidate: GroupPlan, limit: float = math.inf) -> str:
         return f"{name}{candidate.memory / 1e9:.3g} GB a process where there are {limit / 1e9:.3g}"
     sums = f", {1e3 * candidate.sums:.3g} ms for the sums of an iteration" if candidate.sums else ""
     return f"{name}{candidate.seconds:.3g} s predicted{sums}"
-
-
-@contextmanager
-def errors_end_all_groups(comm: Communicator, group: Communicator) -> Iterator[None]:
-    """Make an error that the ranks of a group agree on end all groups."""
-    try:
-        yield
-    except Exception as error:
-        if group is not comm:
-            error.__dict__.pop("_agreed", None)
-        raise

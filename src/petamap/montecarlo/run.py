@@ -39,7 +39,7 @@ from petamap.montecarlo.file_layout import (
     run_id,
 )
 from petamap.montecarlo.mapper import FilterMapper, MapGatherer, MappedDataset, Mapper
-from petamap.montecarlo.rank_groups import choose_rank_groups, errors_end_all_groups, kept_vectors
+from petamap.montecarlo.rank_groups import choose_rank_groups, kept_vectors
 from petamap.montecarlo.store import DONE, FAILED, TO_DO, Store
 from petamap.montecarlo.store_opening import existing_store, open_store
 from petamap.montecarlo.weights import load_mask, pixel_weights
@@ -162,15 +162,14 @@ class _MonteCarlo:
         self.stage.comm = (
             self.comm if self.rank_groups.groups == 1 else self.comm.split(self.rank_groups.group)
         )
-        with errors_end_all_groups(self.comm, self.stage.comm):
-            system = self._set_up()
-            self.draws.model_of = self.stage.model_of
-            memory = self.stage.options().memory
-            self.rank_groups = self.rank_groups.with_batches(self.config, system, memory, self.comm)
-            self._prepare(system)
-            self._open_file()
-            begin = time.perf_counter()
-            made = self._make()
+        system = self._set_up()
+        self.draws.model_of = self.stage.model_of
+        memory = self.stage.options().memory
+        self.rank_groups = self.rank_groups.with_batches(self.config, system, memory, self.comm)
+        self._prepare(system)
+        self._open_file()
+        begin = time.perf_counter()
+        made = self._make()
         self.comm.barrier()
         seconds = time.perf_counter() - begin
         return self._finish(system, command, made, seconds)

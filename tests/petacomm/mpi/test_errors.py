@@ -50,6 +50,23 @@ def agreed(comm):
     agree(comm, DataError("fault of rank 1") if comm.rank >= 1 else None)
 
 
+def agreed_amid_an_own_fault(comm):
+    try:
+        agree(comm, DataError("fault of all"))
+    except DataError:
+        if comm.rank == 1:  # as where a signal arrives before the agreed error is raised
+            time.sleep(0.2)
+            raise DataError("fault of rank 1") from None
+        raise
+
+
+def agreed_by_two_of_three(comm):
+    part = comm.split(int(comm.rank > 0))
+    if comm.rank > 0:
+        agree(part, DataError("fault of two"))
+    comm.barrier()
+
+
 def worked_alone(comm):
     with agree_on_errors(comm):
         np.zeros(3)[comm.rank + 1]
@@ -103,6 +120,8 @@ def test_one_rank_that_exits_ends_all():
         (one_after_another, "petamap: error: fault of rank", 3),
         (last_rank_first, "petamap: error: fault of rank 2", 3),
         (agreed, "petamap: error: fault of rank 1", 3),
+        (agreed_amid_an_own_fault, "petamap: error: fault of all", 3),
+        (agreed_by_two_of_three, "petamap: error: fault of two", 3),
         (
             without_memory_alone,
             "error: rank 1 has no memory left in phase 'noise kernels': Unable to alloc",
