@@ -10,18 +10,26 @@ namespace {
 
 constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
 
+// The key after an interval; of lengths that no interval has, some number.
+std::int64_t after(const Interval& interval) {
+    return static_cast<std::int64_t>(static_cast<std::uint64_t>(interval.key) +
+                                     static_cast<std::uint64_t>(interval.length));
+}
+
 // Walks along one list: where it stands, and whether the key at hand lies in that interval.
 class Walk {
   public:
     Walk(const IntervalLists& lists, std::int64_t l, std::int64_t low)
         : at_(lists.intervals + lists.offsets[l]), end_(lists.intervals + lists.offsets[l + 1]) {
-        at_ = std::partition_point(at_, end_, [=](const Interval& i) { return i.key + i.length <= low; });
+        at_ = std::partition_point(at_, end_, [=](const Interval& i) { return after(i) <= low; });
         inside_ = at_ != end_ && at_->key <= low;
     }
     bool inside() const { return inside_; }
     const Interval& interval() const { return *at_; }
     // The next key at which something changes.
-    std::int64_t next() const { return at_ == end_ ? never : inside_ ? at_->key + at_->length : at_->key; }
+    std::int64_t next() const { return at_ == end_ ? never : inside_ ? after(*at_) : at_->key; }
+    // Whether something changes above a key only: along intervals that increase it does.
+    bool goes_on(std::int64_t key) const { return at_ == end_ || next() > key; }
     // Go to key `next()`.
     void step() {
         const std::int64_t key = next();
@@ -87,6 +95,7 @@ std::pair<std::int64_t, std::int64_t> merge_runs(const IntervalLists& lists, std
     std::vector<std::int64_t> next;
     for (std::int64_t l = 0; l < lists.n_lists; ++l) {
         walks.emplace_back(lists, l, low);
+        if (!walks.back().goes_on(low)) return {-1, -1};
         next.push_back(walks.back().next());
     }
     const auto n_lists = static_cast<std::size_t>(lists.n_lists);
@@ -112,6 +121,7 @@ std::pair<std::int64_t, std::int64_t> merge_runs(const IntervalLists& lists, std
         for (std::size_t l = 0; l < n_lists; ++l)
             if (next[l] == end) {
                 walks[l].step();
+                if (!walks[l].goes_on(end)) return {-1, -1};
                 next[l] = walks[l].next();
             }
         key = end;

@@ -47,7 +47,8 @@ struct RunOutputs {
 
 // Merge the keys of all lists in [low, high) into runs, in the order of keys. For each run, entries are the
 // rows of its first key in the lists that hold it, in their order. Returns how many runs and entries there
-// are; no more are written than there is room for. Intervals of a list have keys, and do not overlap.
+// are; no more are written than there is room for. Returns -1 of both where the intervals of a list that lie
+// there do not increase.
 std::pair<std::int64_t, std::int64_t> merge_runs(const IntervalLists& lists, std::int64_t low,
                                                  std::int64_t high, const RunOutputs& out);
 

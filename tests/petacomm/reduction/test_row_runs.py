@@ -1,9 +1,11 @@
-"""Reductions of rows in shared memory: the kernel against NumPy."""
+"""Reductions of rows in shared memory: the kernels against NumPy."""
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from petacomm.reduction._reduction import RunTable, reduce_runs
+from petacomm.reduction._reduction import RunTable, merge_runs, reduce_runs
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 4, 6, 300])
@@ -67,3 +69,38 @@ def test_threads_reduce_blocks_of_runs(n_threads):
     table = RunTable(lengths, counts, entries, n_holders * np.arange(0, len(lengths), 1024))
     reduce_runs(table, rows, None, None, None, "sum", "everywhere", n_threads)
     np.testing.assert_array_equal(rows, np.tile(one + two + three, (n_holders, 1)))
+
+
+@pytest.mark.parametrize(
+    ("second", "third"),
+    [
+        ((7, 2), (6, 3)),
+        ((7, 2), (8, 1)),
+        ((7, 2), (7, 2)),
+        ((7, 0), (9, 2)),
+        ((7, -3), (9, 2)),
+        ((2, 1), (9, 2)),
+    ],
+)
+def test_intervals_that_do_not_increase(second, third):
+    intervals = np.zeros((4, 5), np.int64)
+    intervals[:, :2] = (2, 3), second, third, (0, 30)
+    with pytest.raises(ValueError, match="keys that increase in each list"):
+        merge_runs(intervals, np.array([0, 3, 4]), 0, 50, None, None)
+
+
+@given(st.lists(st.tuples(st.integers(-5, 30), st.integers(-3, 9)), max_size=8), st.data())
+def test_any_intervals_end(pairs, data):
+    intervals = np.zeros((len(pairs), 5), np.int64)
+    intervals[:, :2] = np.array(pairs).reshape(-1, 2)
+    cut = data.draw(st.integers(0, len(pairs)))
+    lists = np.array([0, cut, len(pairs)])
+    low, high = sorted(data.draw(st.tuples(st.integers(-3, 35), st.integers(-3, 35))))
+    increase = all(
+        (one[1:, 0] >= one[:-1, :2].sum(axis=1)).all() and (one[:, 1] > 0).all()
+        for one in (intervals[:cut], intervals[cut:])
+    )
+    try:
+        merge_runs(intervals, lists, low, high, None, None)
+    except ValueError:
+        assert not increase
