@@ -18,6 +18,9 @@ from petacomm.mapping.graph_files import read_graph as read_graph
 from petacomm.mapping.graph_writers import write_graph as write_graph
 from petacomm.mapping.partition import box as box
 from petacomm.mapping.placement import Placement as Placement
+from petacomm.mapping.reorder import gather_graph as gather_graph
+from petacomm.mapping.reorder import neighbour_communicator as neighbour_communicator
+from petacomm.mapping.reorder import reorder as reorder
 from petacomm.mapping.strategies import Resources as Resources
 from petacomm.mpi.serial import world as world
 from petacomm.network.link_load import link_loads as link_loads

@@ -45,8 +45,8 @@ class MeasuredPlacement:
 
     @property
     def load(self) -> float:
-        """Objective to be minimized: the largest transfer time of a link if known, else the largest load."""
-        return self.metrics.largest_time or self.metrics.largest_load
+        """Objective of the metrics, to be minimized."""
+        return self.metrics.objective
 
     @property
     def label(self) -> str:

@@ -49,6 +49,11 @@ class MappingMetrics:
     internal_bytes: float
     remote_bytes: float
 
+    @property
+    def objective(self) -> float:
+        """What placements minimize: the largest transfer time of a link if known, else the largest load."""
+        return self.largest_time or self.largest_load
+
 
 def placement_link_loads(
     graph: CommunicationGraph, placement: Placement, network: Network, routing: str | None = None

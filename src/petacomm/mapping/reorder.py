@@ -1,0 +1,233 @@
+"""Renumbering of the ranks of a running program by the bytes that they send each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from petacomm.base.errors import ConfigError
+from petacomm.base.typing import FloatArray, Int64Array
+from petacomm.mapping.comparison import AUTO, MappingTask, map_ranks
+from petacomm.mapping.graph import CommunicationGraph
+from petacomm.mapping.launchers.split import new_ranks, reorder_communicator
+from petacomm.mapping.metrics import mapping_metrics
+from petacomm.mapping.placement import Placement
+from petacomm.mapping.strategies import Resources
+from petacomm.mpi import Communicator, MpiCommunicator, agree_on_errors
+from petacomm.topology import TopologyManager
+from petacomm.topology.allocation import Allocation
+from petacomm.topology.detect import gather_allocation
+
+_MOST_WEIGHT = 2**31 - 1  # MPI's weights are int
+
+
+def gather_graph(comm: Communicator, targets: npt.ArrayLike, n_bytes: npt.ArrayLike) -> CommunicationGraph:
+    """Return the communication graph of which each rank knows what it sends. Collective on comm.
+
+    Parameters
+    ----------
+    comm : Communicator
+    targets : int (n,)
+        Ranks that this rank sends to.
+    n_bytes : (n,) or number
+        Bytes to each.
+
+    Returns
+    -------
+    CommunicationGraph
+        The same on all ranks.
+
+    Raises
+    ------
+    ConfigError
+        On all ranks, if a rank of them is out of range, or bytes are negative or not finite.
+
+    Examples
+    --------
+    >>> import petacomm
+    >>> comm = petacomm.world()
+    >>> petacomm.gather_graph(comm, [(comm.rank + 1) % comm.size], 800).n_ranks == comm.size
+    True
+    """
+    with agree_on_errors(comm):
+        own = CommunicationGraph.from_edges(
+            comm.size, np.full(np.shape(targets), comm.rank), np.asarray(targets), n_bytes
+        )
+    sent = comm.allgather((own.targets, own.n_bytes))
+    offsets = np.concatenate([[0], np.cumsum([len(one) for one, _ in sent])]).astype(np.int64)
+    targets, n_bytes = (np.concatenate(part) for part in zip(*sent, strict=True))
+    return CommunicationGraph(offsets, targets, n_bytes)
+
+
+def reorder(
+    comm: Communicator,
+    graph: CommunicationGraph,
+    *,
+    allocation: TopologyManager | None = None,
+    strategy: str = AUTO,
+    capacity: FloatArray | None = None,
+    seed: int = 0,
+) -> Communicator:
+    """Return a communicator of the same processes, ranked so that the busiest link carries less. Collective.
+
+    Rank r of the graph is rank r of the communicator that is returned: what it sends decides which process it
+    is. Where no order is better than that of `comm`, it is kept.
+
+    Parameters
+    ----------
+    comm : Communicator
+    graph : CommunicationGraph
+        Bytes between ranks, the same on all ranks: from `gather_graph`, a file or a recording.
+    allocation : TopologyManager, optional
+        Where the processes of `comm` run; by default as they detect it (Slurm's switches, a Cray's cabinets,
+        or names of hosts under one switch).
+    strategy : str
+        Of `map_ranks`.
+    capacity : float64 (n_links,), optional
+        Bandwidth of each link of the network, in bytes per second.
+    seed : int
+
+    Returns
+    -------
+    Communicator
+
+    Raises
+    ------
+    ConfigError
+        On all ranks, if graph or allocation are of another number of ranks, or the strategy cannot be used.
+
+    Examples
+    --------
+    >>> import petacomm
+    >>> comm = petacomm.world()
+    >>> graph = petacomm.gather_graph(comm, [(comm.rank + 1) % comm.size], 800)
+    >>> mine = petacomm.reorder(comm, graph)
+    >>> mine.size == comm.size
+    True
+    """
+    where = gather_allocation(comm) if allocation is None else allocation
+    ranks = np.arange(comm.size)
+    with agree_on_errors(comm):
+        for name, n in (("graph", graph.n_ranks), ("allocation", where.n_ranks)):
+            if n != comm.size:
+                raise ConfigError(
+                    f"the {name} has {n} ranks, the communicator {comm.size}", mend="give one of as many"
+                )
+        if comm.rank == 0:
+            ranks = placed_ranks(graph, where, strategy=strategy, capacity=capacity, seed=seed)
+    return reorder_communicator(comm, comm.bcast(ranks))
+
+
+def placed_ranks(
+    graph: CommunicationGraph,
+    allocation: TopologyManager,
+    *,
+    strategy: str = AUTO,
+    capacity: FloatArray | None = None,
+    seed: int = 0,
+) -> Int64Array:
+    """Return the new rank of each process of a job, for `reorder_communicator`.
+
+    Parameters
+    ----------
+    graph : CommunicationGraph
+    allocation : TopologyManager
+        Where the processes run, by their current rank.
+    strategy, capacity, seed
+        As for `reorder`.
+
+    Returns
+    -------
+    int64 (n_ranks,)
+        The current ranks where no placement has a smaller largest load.
+    """
+    nodes, node_of = np.unique(allocation.nodes, return_inverse=True)
+    room = np.bincount(node_of)
+    resources = Resources(Allocation(allocation.network, nodes), int(room.max()))
+    task = MappingTask(graph, resources, capacity, seed)
+    current = Placement.from_nodes(node_of, resources.network, resources.ranks_per_node)
+    chosen = map_ranks(task, strategy).chosen.placement
+    fitted = Placement.from_nodes(
+        _fitted(chosen.nodes, room, graph, resources), resources.network, resources.ranks_per_node
+    )
+    before, after = (
+        mapping_metrics(graph, one, resources.network, capacity).objective for one in (current, fitted)
+    )
+    if after >= before:
+        return np.arange(graph.n_ranks)
+    return new_ranks(fitted, current)
+
+
+def _fitted(
+    nodes: Int64Array, room: Int64Array, graph: CommunicationGraph, resources: Resources
+) -> Int64Array:
+    """Return nodes of ranks of which each has as many as processes run there.
+
+    Ranks that are too many go to the nearest node with room, those first that exchange least with their node.
+    """
+    fitted = nodes.copy()
+    counts = np.bincount(nodes, minlength=len(room))
+    inside = nodes[graph.sources] == nodes[graph.targets]
+    ends = np.concatenate([graph.sources[inside], graph.targets[inside]])
+    exchanged = np.bincount(ends, np.tile(graph.n_bytes[inside], 2), graph.n_ranks)
+    for node in np.flatnonzero(counts > room):
+        there = np.flatnonzero(nodes == node)
+        for rank in there[np.argsort(exchanged[there], kind="stable")][: counts[node] - room[node]]:
+            free = np.flatnonzero(counts < room)
+            fitted[rank] = free[np.argmin(resources.network.hops(np.full(len(free), node), free))]
+            counts[fitted[rank]] += 1
+    return fitted
+
+
+def neighbour_communicator(comm: Communicator, graph: CommunicationGraph) -> Any:
+    """Return MPI's communicator with the neighbours of a graph, for neighbourhood collectives. Collective.
+
+    It is made by ``MPI_Dist_graph_create_adjacent`` with ranks as they are, bytes being the weights.
+
+    Parameters
+    ----------
+    comm : Communicator
+        Of ranks that MPI knows, such as one from `reorder`.
+    graph : CommunicationGraph
+        The same on all ranks.
+
+    Returns
+    -------
+    mpi4py.MPI.Distgraphcomm
+        Neighbours in the order of ranks. To be freed.
+
+    Raises
+    ------
+    ConfigError
+        If there is no MPI, or the graph has another number of ranks.
+
+    Examples
+    --------
+    >>> import petacomm
+    >>> comm = petacomm.world()
+    >>> graph = petacomm.gather_graph(comm, [(comm.rank + 1) % comm.size], 800)
+    >>> if comm.size > 1:
+    ...     ring = petacomm.neighbour_communicator(petacomm.reorder(comm, graph), graph)
+    ...     ring.Free()
+    """
+    if not isinstance(comm, MpiCommunicator):
+        raise ConfigError("neighbours of a process without MPI", mend="start it by mpiexec")
+    if graph.n_ranks != comm.size:
+        raise ConfigError(
+            f"the graph has {graph.n_ranks} ranks, the communicator {comm.size}", mend="give one of as many"
+        )
+    sends = slice(*graph.offsets[comm.rank : comm.rank + 2])
+    receives = np.flatnonzero(graph.targets == comm.rank)
+    return comm.mpi_comm.Create_dist_graph_adjacent(
+        graph.sources[receives].tolist(),
+        graph.targets[sends].tolist(),
+        _weights(graph.n_bytes[receives]),
+        _weights(graph.n_bytes[sends]),
+        reorder=False,
+    )
+
+
+def _weights(n_bytes: FloatArray) -> list[int]:
+    return [int(one) for one in np.clip(n_bytes, 1, _MOST_WEIGHT)]
