@@ -73,6 +73,7 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "graph.csv": read_graph,
     "graph.mtx": read_graph,
     "graph.goal": read_graph,
+    "graph.tit": read_graph,
     "coordinates.txt": read_coordinates,
     "hwloc.xml": read_hwloc,
     "topology.conf": read_topology_conf,
@@ -115,6 +116,7 @@ def seeds() -> dict[str, bytes]:
         '[machine]\nname = "fugaku"\nshape = "2x2x1"\n',
         "graph.csv": "0,1,100\n1,2,50.5\n",
         "graph.mtx": "%%MatrixMarket matrix coordinate real general\n3 3 2\n1 2 5\n2 3 1e2\n",
+        "graph.tit": "0 init\n0 isend 1 5 8\n0 waitall\n1 recv 0 5 1 0\n1 finalize\n",
         "graph.goal": "num_ranks 2\nrank 0 {\nl1: send 8b to 1 tag 0\nl2: calc 5 cpu 0\nl2 requires l1\n}\n"
         "rank 1 {\nl1: recv 8b from 0 tag 0\n}\n",
         "coordinates.txt": "torus 2x2x1\n0 0 0 0 n1\n1 0 0 0 n2\n",

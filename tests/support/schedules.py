@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from petacomm.schedule import CollectiveCall, list_algorithms
+from petacomm.schedule import CollectiveCall, flat_messages, list_algorithms
 from petacomm.topology import Torus
 
 COLLECTIVES = ("broadcast", "reduce", "allreduce", "alltoall", "barrier")
@@ -37,3 +37,10 @@ def all_schedules(n_ranks, n_elements, grid=None, root=0, counts=None):
         for algorithm in list_algorithms(collective):
             if not algorithm.unmet_preconditions(call):
                 yield algorithm.build(call)
+
+
+def pair_schedules(grid, n_elements=11, root=0):
+    """Iterate over those of messages between two ranks."""
+    for schedule in all_schedules(grid.n_nodes, n_elements, grid, root):
+        if schedule.network == "torus" and not flat_messages(schedule, 8).deposit.any():
+            yield schedule

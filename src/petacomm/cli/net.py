@@ -32,7 +32,7 @@ def add_commands(commands: Any) -> None:
         help="predict, simulate, draw and export collectives on a machine's network",
         description="Model a collective on a machine without running on it: 'predict' the times of all "
         "algorithms by closed forms and exact link loads; 'simulate' it packet by packet; 'draw' its "
-        "messages and link loads; 'export' its messages as GOAL, for LogGOPSim. 'paper' reproduces the "
+        "messages and link loads; 'export' its messages for LogGOPSim or SimGrid. 'paper' reproduces the "
         "tables of Almasi et al. 2005, on screen and as a page.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -65,6 +65,9 @@ def add_commands(commands: Any) -> None:
     parser.add_argument("--seed", metavar="N", type=int, default=1, help="of what is random in them [1]")
     parser.add_argument(
         "--out", metavar="PATH", type=Path, help="what is drawn or exported; of 'paper' a folder [.]"
+    )
+    parser.add_argument(
+        "--format", metavar="NAME", default="goal", help="of 'export': goal or simgrid [%(default)s]"
     )
     parser.add_argument("--json", action="store_true", help="write JSON instead of a table")
     parser.set_defaults(handler=_net)
@@ -142,11 +145,15 @@ def _export(arguments: argparse.Namespace) -> None:
     from petacomm.network.predictions import resolve_algorithm
     from petacomm.schedule import make_schedule
     from petacomm.schedule.goal import write_goal
+    from petacomm.schedule.simgrid_trace import write_simgrid
 
+    writers = {"goal": write_goal, "simgrid": write_simgrid}
+    suffix = {"goal": ".goal", "simgrid": ".tit"}
+    require_known("unknown format", arguments.format, writers)
     call, model = _query(arguments).resolve()
     schedule = make_schedule(call, resolve_algorithm(call, model, arguments.algorithm))
-    path = arguments.out or Path(f"{schedule.collective}-{schedule.algorithm}.goal")
-    print(write_goal(schedule, call.itemsize, path))
+    path = arguments.out or Path(f"{schedule.collective}-{schedule.algorithm}{suffix[arguments.format]}")
+    print(writers[arguments.format](schedule, call.itemsize, path))
 
 
 def _paper(arguments: argparse.Namespace) -> None:

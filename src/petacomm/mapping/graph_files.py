@@ -1,4 +1,4 @@
-"""Readers of communication graphs: METIS, Matrix Market, edge lists as CSV, GOAL, and recordings."""
+"""Readers of communication graphs: METIS, Matrix Market, edge lists as CSV, programs, and recordings."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from petacomm.mapping.graph import CommunicationGraph
 from petacomm.mapping.recorded_graph import recording_graph
 from petacomm.recording import load_recording
 from petacomm.schedule.goal import parse_goal
+from petacomm.schedule.simgrid_trace import parse_simgrid
 
 _RECORDED = ".npz"
 
@@ -26,8 +27,9 @@ def read_graph(path: str | os.PathLike[str], n_ranks: int | None = None) -> Comm
     ``.graph`` and ``.metis``: METIS, undirected; the weight of an edge is the bytes in each direction.
     ``.mtx``: Matrix Market coordinates; the value in row i and column j is the bytes from rank i - 1 to rank
     j - 1. ``.csv``: one line ``source,target,bytes`` per message, ranks counted from 0, with an optional
-    header. ``.goal``: all sends of a program for LogGOPSim. ``.npz``: a recording of `petacomm record`, all
-    phases, collectives by their schedules.
+    header. ``.goal``: all sends of a program for LogGOPSim. ``.tit``: those of a time-independent trace of
+    SimGrid, in one file. ``.npz``: a recording of `petacomm record`, all phases, collectives by their
+    schedules.
 
     Parameters
     ----------
@@ -220,10 +222,16 @@ def _read_goal(text: _Text, n_ranks: int | None) -> CommunicationGraph:
     return CommunicationGraph.from_edges(found.n_ranks, found.source, found.destination, found.bytes)
 
 
+def _read_simgrid(text: _Text, n_ranks: int | None) -> CommunicationGraph:
+    found = parse_simgrid(text.file, text.lines)
+    return CommunicationGraph.from_edges(found.n_ranks, found.source, found.destination, found.bytes)
+
+
 _READERS: dict[str, Callable[[_Text, int | None], CommunicationGraph]] = {
     ".graph": _read_metis,
     ".metis": _read_metis,
     ".mtx": _read_matrix_market,
     ".csv": _read_csv,
     ".goal": _read_goal,
+    ".tit": _read_simgrid,
 }

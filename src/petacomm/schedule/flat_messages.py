@@ -94,6 +94,23 @@ def flat_messages(schedule: Schedule, itemsize: int) -> FlatMessages:
     )
 
 
+def pair_messages(schedule: Schedule, itemsize: int, language: str) -> FlatMessages:
+    """Return `flat_messages` of a schedule to be said in a language of messages between two ranks.
+
+    Raises
+    ------
+    ScheduleError
+        If it is no such schedule, as those of trees and of lines of a torus.
+    """
+    messages = flat_messages(schedule, itemsize)
+    if schedule.network != "torus" or messages.deposit.any():
+        raise ScheduleError(
+            f"in '{schedule.algorithm}' the network itself sends to many ranks, which {language} cannot say",
+            mend="take an algorithm of messages between two ranks",
+        )
+    return messages
+
+
 def message_displacements(messages: FlatMessages | Round, grid: Torus) -> Int64Array:
     """Return the signed number of links of each message in each dimension: int64 (n, n_dimensions).
 

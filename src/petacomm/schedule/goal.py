@@ -14,8 +14,8 @@ import numpy as np
 from petacomm.base.errors import ConfigError, printable
 from petacomm.base.files import read_text, write_text
 from petacomm.base.typing import Int32Array, Int64Array
-from petacomm.schedule.flat_messages import FlatMessages, flat_messages
-from petacomm.schedule.schedule import Schedule, ScheduleError
+from petacomm.schedule.flat_messages import FlatMessages, pair_messages
+from petacomm.schedule.schedule import Schedule
 
 _COUNT = r"(\d{1,18})"
 _RANKS = re.compile(rf"num_ranks\s+{_COUNT}$")
@@ -68,12 +68,7 @@ def goal_text(schedule: Schedule, itemsize: int, ns_per_byte: float = 0.0) -> st
     ScheduleError
         If it is no schedule of messages between two ranks, as those of trees and of lines of a torus.
     """
-    messages = flat_messages(schedule, itemsize)
-    if schedule.network != "torus" or messages.deposit.any():
-        raise ScheduleError(
-            f"in '{schedule.algorithm}' the network itself sends to many ranks, which GOAL cannot say",
-            mend="take an algorithm of messages between two ranks",
-        )
+    messages = pair_messages(schedule, itemsize, "GOAL")
     programs = _Programs(schedule.n_ranks, messages, ns_per_byte)
     return f"num_ranks {schedule.n_ranks}\n" + "".join(
         f"\nrank {rank} {{\n{''.join(lines)}}}\n" for rank, lines in enumerate(programs.lines)
