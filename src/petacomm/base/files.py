@@ -9,6 +9,7 @@ import hashlib
 import os
 import platform
 import re
+import shutil
 import signal
 import stat
 import tempfile
@@ -19,7 +20,7 @@ from pathlib import Path
 
 from petacomm.base.errors import ConfigError, ResourceError
 
-# Temporary files: the name of the file to be, the process that writes, where that is, and a random end.
+# Temporary files and folders: the name of what is to be, its process, where that is, and a random end.
 _TEMPORARY = re.compile(r"^\..*\.(?P<process>\d+)-(?P<where>[0-9a-f]{8})-\w{8}(\.[^.]*)?$")
 # Seconds without a write after which a process that cannot be asked is taken to have ended.
 _ABANDONED_S = 3600
@@ -41,8 +42,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     with write_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         remove_abandoned(target.parent)
-        prefix = f".{target.name}.{os.getpid()}-{_here()}-"
-        handle, name = tempfile.mkstemp(prefix=prefix, suffix=target.suffix, dir=target.parent)
+        handle, name = tempfile.mkstemp(prefix=_prefix(target), suffix=target.suffix, dir=target.parent)
         os.close(handle)
         temporary = Path(name)
         try:
@@ -55,17 +55,37 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
+def temporary_folder(path: str | os.PathLike[str]) -> Path:
+    """Return a new folder beside `path`, which is to be renamed to it; one of a killed process is removed.
+
+    Raises
+    ------
+    ResourceError
+        If it cannot be made.
+    """
+    target = Path(path)
+    with write_errors(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        remove_abandoned(target.parent)
+        made = Path(tempfile.mkdtemp(prefix=_prefix(target), dir=target.parent))
+        made.chmod(0o777 & ~_umask())
+    return made
+
+
+def _prefix(target: Path) -> str:
+    return f".{target.name}.{os.getpid()}-{_here()}-"
+
+
 def sync_folder(path: str | os.PathLike[str]) -> None:
     """Bring the names in a folder to the disk: those of files that were renamed, or removed."""
     _sync(Path(path))
 
 
 def remove_abandoned(folder: Path) -> None:
-    """Remove temporary files that killed processes have left in a folder, the first time that it is asked to.
+    """Remove temporary files and folders that killed processes have left in a folder, when first asked to.
 
-    The name of a temporary file tells the process that writes it. One of this machine that runs keeps its
-    files, unless it is being killed; one of another machine keeps those that it has written to within the
-    last hour.
+    Their names tell the process that writes them. One of this machine that runs keeps them, unless it is
+    being killed; one of another machine keeps those that it has written to within the last hour.
     """
     if folder in _cleaned:
         return
@@ -75,11 +95,11 @@ def remove_abandoned(folder: Path) -> None:
             if writer := _TEMPORARY.search(entry.name):
                 with contextlib.suppress(OSError):
                     if _is_abandoned(entry, int(writer["process"]), writer["where"]):
-                        os.unlink(entry)
+                        _remove(entry)
 
 
 def _is_abandoned(entry: os.DirEntry[str], process: int, where: str) -> bool:
-    written = entry.stat(follow_symlinks=False).st_mtime
+    written = _last_write(entry)
     if where != _here():
         return written < time.time() - _ABANDONED_S
     try:
@@ -89,6 +109,22 @@ def _is_abandoned(entry: os.DirEntry[str], process: int, where: str) -> bool:
     except OSError:  # of another user
         pass
     return _has_ended(process, written)
+
+
+def _last_write(entry: os.DirEntry[str]) -> float:
+    """Return when a file was written to, or the last of a folder's files."""
+    written = entry.stat(follow_symlinks=False).st_mtime
+    if entry.is_dir(follow_symlinks=False):
+        with os.scandir(entry) as files:
+            written = max(written, *(one.stat(follow_symlinks=False).st_mtime for one in files), 0.0)
+    return written
+
+
+def _remove(entry: os.DirEntry[str]) -> None:
+    if entry.is_dir(follow_symlinks=False):
+        shutil.rmtree(entry)
+    else:
+        os.unlink(entry)
 
 
 def _has_ended(process: int, written: float) -> bool:

@@ -6,12 +6,13 @@ import signal
 import stat
 import subprocess
 import sys
+import time
 
 import pytest
 
 from petacomm.base import files
 from petacomm.base.errors import ResourceError
-from petacomm.base.files import atomic_write
+from petacomm.base.files import atomic_write, temporary_folder
 
 
 def contents(folder):
@@ -95,7 +96,7 @@ def test_missing_permission_is_an_error(tmp_path):
 # begins to write a file, says so, and waits
 _WRITER = """
 import sys
-from petacomm.base.files import atomic_write
+from petacomm.base.files import atomic_write, temporary_folder
 with atomic_write(sys.argv[1]) as temporary:
     temporary.write_bytes(b"half")
     print(flush=True)
@@ -147,6 +148,17 @@ def killed(tmp_path):
     finally:
         process.kill()
         process.wait(60)
+
+
+def test_folders_of_other_machines_are_kept_for_an_hour_after_their_last_write(tmp_path):
+    for name, age in (("old", 7200), ("new", 0)):
+        folder = tmp_path / f".{name}.7-0f0f0f0f-12345678"
+        folder.mkdir()
+        (folder / "a.h5").touch()
+        os.utime(folder / "a.h5", (time.time() - age,) * 2)
+        os.utime(folder, (0, 0))
+    folder = temporary_folder(tmp_path / "data")
+    assert folder.is_dir() and {one.name.split(".")[1] for one in tmp_path.iterdir()} == {"new", "data"}
 
 
 def test_files_of_a_killed_process_go_before_its_parent_asks_for_its_end(tmp_path, killed):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import signal
+import subprocess
+import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +23,13 @@ from petamap.data.formats.volume_set import deal_observations, write_volumes
 from petamap.mapmaking.run import run
 from petamap.pointing.recorded import RecordedPixels
 from petamap.sky.numbered import NumberedPixels
+
+_KILLED = """
+import os, signal, sys
+from petacomm.base.files import temporary_folder
+(temporary_folder(sys.argv[1]) / "0000_a.h5").write_text("half")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
 
 SCANS = """
 [map]
@@ -114,11 +124,14 @@ def test_a_folder_in_use_is_left_alone(tmp_path):
     assert len(write(tmp_path / "empty")) == 4
 
 
-def test_what_a_killed_job_has_left_is_replaced(tmp_path):
+def test_what_a_killed_job_has_left_is_removed_and_nothing_else(tmp_path):
     (tmp_path / "data.part").mkdir()
-    (tmp_path / "data.part" / "0009_old.h5").write_text("half")
+    (tmp_path / "data.part" / "mine.txt").write_text("mine")
+    ended = subprocess.run([sys.executable, "-c", _KILLED, str(tmp_path / "data")], timeout=60, check=False)
+    assert ended.returncode == -signal.SIGKILL and len(list(tmp_path.iterdir())) == 2
     write(tmp_path / "data")
-    assert list(tmp_path.iterdir()) == [tmp_path / "data"] and len(digests(tmp_path / "data")) == 4
+    assert sorted(tmp_path.iterdir()) == [tmp_path / "data", tmp_path / "data.part"]
+    assert len(digests(tmp_path / "data")) == 4 and (tmp_path / "data.part" / "mine.txt").exists()
 
 
 def test_nothing_is_left_of_data_that_cannot_be_read(tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from petacomm.base.errors import ConfigError, ResourceError
-from petacomm.base.files import require_possible, sync_folder, write_errors
+from petacomm.base.files import require_possible, sync_folder, temporary_folder, write_errors
 from petacomm.base.progress import Progress
 from petacomm.mpi import Communicator, agree_on_errors
 from petamap.data.formats.volume_write import compressed_pointing, write_volume
@@ -29,8 +29,8 @@ def write_volumes(
 ) -> list[Path]:
     """Write a volume of each observation into a new folder, which a source can read. Collective.
 
-    The folder is whole or absent: files are written into ``OUT.part``, which becomes `out` at the end. Their
-    bytes do not depend on the number of ranks or threads.
+    The folder is whole or absent: files are written into a temporary one, which becomes `out` at the end.
+    Their bytes do not depend on the number of ranks or threads.
 
     Parameters
     ----------
@@ -55,30 +55,29 @@ def write_volumes(
     ConfigError, DataError, ResourceError
         On all ranks, if the folder is in use, a volume cannot hold an observation, or there is no room.
     """
-    part = out.with_name(f"{out.name}.part")
     names = [f"{number:04d}_{one.name}.h5" for number, one in enumerate(observations)]
     with agree_on_errors(comm):
         for one in observations:
             if one.pointing is not None:
                 compressed_pointing(one, "volume")
-        if comm.rank == 0:
-            _begin(out, part, _signal_bytes(observations, precision))
-    share_signals([[one.signals for one in observations]], comm)
-    own = deal_observations(observations, comm.size)[comm.rank]
-    progress.begin("volumes", float(sum(_n_samples(observations[number]) for number in own)), "samples")
+        made = _begin(out, _signal_bytes(observations, precision)) if comm.rank == 0 else out
+    made = comm.bcast(made)
     try:
+        share_signals([[one.signals for one in observations]], comm)
+        own = deal_observations(observations, comm.size)[comm.rank]
+        progress.begin("volumes", float(sum(_n_samples(observations[number]) for number in own)), "samples")
         with agree_on_errors(comm):
             for number in own:
                 write_volume(
-                    part / names[number], [observations[number]], precision, n_threads, progress.advance
+                    made / names[number], [observations[number]], precision, n_threads, progress.advance
                 )
         with agree_on_errors(comm), write_errors(out):
             if comm.rank == 0:
-                part.replace(out)
+                made.replace(out)
                 sync_folder(out.absolute().parent)
     finally:
         if comm.rank == 0:
-            shutil.rmtree(part, ignore_errors=True)
+            shutil.rmtree(made, ignore_errors=True)
     progress.end()
     return [out / name for name in names]
 
@@ -103,19 +102,18 @@ def _signal_bytes(observations: Sequence[Observation], precision: Precision) -> 
     return sum(_n_samples(one) for one in observations if one.signals) * _BYTES[precision]
 
 
-def _begin(out: Path, part: Path, n_bytes: int) -> None:
-    """Check that the files can be written, and make the folder that they are written into."""
+def _begin(out: Path, n_bytes: int) -> Path:
+    """Check that the files can be written, and return the folder that they are written into."""
     require_possible(out)
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         what = "is there already" if out.is_dir() else "is a file, not a folder"
         raise ConfigError(what, where=str(out), mend="choose another --out, or remove it")
-    with write_errors(out):
-        shutil.rmtree(part, ignore_errors=True)  # of a job that was killed
-        part.mkdir(parents=True)
-        free = shutil.disk_usage(part).free
+    made = temporary_folder(out)
+    free = shutil.disk_usage(made).free
     if n_bytes > free:
-        shutil.rmtree(part, ignore_errors=True)
+        made.rmdir()
         raise ResourceError(
             f"the signal takes {n_bytes / 1e9:.3g} GB, and {free / 1e9:.3g} GB are free",
             where=str(out), mend="free space, choose another --out, or --precision float32",
         )  # fmt: skip
+    return made
