@@ -11,6 +11,7 @@ from petacomm.collectives.calls import barrier as barrier
 from petacomm.collectives.calls import broadcast as broadcast
 from petacomm.collectives.calls import reduce as reduce
 from petacomm.collectives.integer_sums import exact_allreduce as exact_allreduce
+from petacomm.collectives.persistent import PersistentCollective as PersistentCollective
 from petacomm.mapping.comparison import map_ranks as map_ranks
 from petacomm.mapping.comparison import MappingTask as MappingTask
 from petacomm.mapping.graph import CommunicationGraph as CommunicationGraph

@@ -4,9 +4,12 @@ import numpy as np
 from hypothesis import strategies as st
 
 from petacomm.schedule import CollectiveCall, flat_messages, list_algorithms
+from petacomm.schedule.algorithms.hamiltonian import hamiltonian_cycle
 from petacomm.topology import Torus
 
 COLLECTIVES = ("broadcast", "reduce", "allreduce", "alltoall", "barrier")
+# Grids of so many ranks.
+SHAPES = {1: (1,), 2: (2,), 3: (3,), 4: (2, 2), 6: (3, 2), 8: (2, 2, 2), 12: (3, 4)}
 
 
 def grids(largest):
@@ -44,3 +47,10 @@ def pair_schedules(grid, n_elements=11, root=0):
     for schedule in all_schedules(grid.n_nodes, n_elements, grid, root):
         if schedule.network == "torus" and not flat_messages(schedule, 8).deposit.any():
             yield schedule
+
+
+def algorithm_names(collective, n_ranks, grid):
+    """Return the names of the algorithms that can be used."""
+    left_out = {"cycle"} if hamiltonian_cycle(grid) is None else set()
+    left_out |= {"scatter-doubling"} if n_ranks & (n_ranks - 1) else set()
+    return [of.name for of in list_algorithms(collective) if of.name not in left_out]

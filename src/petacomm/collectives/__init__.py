@@ -6,9 +6,11 @@ Must not import: network, sharing or higher rooms.
 from petacomm.collectives.calls import allreduce, alltoall, alltoallv, barrier, broadcast, reduce
 from petacomm.collectives.executor import ExecutionTraffic, PreparedSchedule, execute_schedule
 from petacomm.collectives.integer_sums import exact_allreduce
+from petacomm.collectives.persistent import PersistentCollective
 
 __all__ = [
     "ExecutionTraffic",
+    "PersistentCollective",
     "PreparedSchedule",
     "allreduce",
     "alltoall",

@@ -48,7 +48,7 @@ class CollectiveResult:
 
 
 @dataclass(frozen=True)
-class _RankPlacement:
+class RankPlacement:
     """Grid that the ranks fill, and the rank at each of its nodes; by default in rank order."""
 
     grid: Torus | None
@@ -103,7 +103,7 @@ def broadcast(
     (array([0, 1, 2]), 0)
     """
     return _vector_collective(
-        comm, "broadcast", array, array, "sum", root, algorithm, _RankPlacement(grid, ranks), segment
+        comm, "broadcast", array, array, "sum", root, algorithm, RankPlacement(grid, ranks), segment
     )
 
 
@@ -161,7 +161,7 @@ def reduce(
     """
     target = np.array(array) if out is None or comm.rank != root else out
     result = _vector_collective(
-        comm, "reduce", array, target, op, root, algorithm, _RankPlacement(grid, ranks), segment
+        comm, "reduce", array, target, op, root, algorithm, RankPlacement(grid, ranks), segment
     )
     return result if comm.rank == root else CollectiveResult(None, result.schedule, result.traffic)
 
@@ -219,7 +219,7 @@ def allreduce(
     """
     target = np.empty_like(array) if out is None else out
     return _vector_collective(
-        comm, "allreduce", array, target, op, 0, algorithm, _RankPlacement(grid, ranks), segment
+        comm, "allreduce", array, target, op, 0, algorithm, RankPlacement(grid, ranks), segment
     )
 
 
@@ -269,8 +269,8 @@ def alltoall(
                 f"an array of shape {array.shape} for {comm.size} ranks",
                 mend="give each rank one of its rows",
             )
-    call = _call(comm, "alltoall", array, array.size // comm.size, 0, algorithm, _RankPlacement(grid, None))
-    schedule = _checked_schedule(comm, call, algorithm, 0)
+    place = RankPlacement(grid, None)
+    schedule = checked_call(comm, "alltoall", array, array.size // comm.size, 0, algorithm, place, 0)
     target = np.empty(array.shape, array.dtype) if out is None else out
     received = _flat(np.empty(array.shape, array.dtype))
     traffic = _execute_alltoall(comm, schedule, _flat(array), received)
@@ -327,8 +327,8 @@ def alltoallv(
                 mend="give a flat array and a count for each rank, 0 or more, that add up to its size",
             )
     all_counts = np.array(comm.allgather(counts))
-    call = _call(comm, "alltoall", array, 0, 0, algorithm, _RankPlacement(grid, None), all_counts)
-    schedule = _checked_schedule(comm, call, algorithm, 0)
+    place = RankPlacement(grid, None)
+    schedule = checked_call(comm, "alltoall", array, 0, 0, algorithm, place, 0, all_counts)
     received = np.empty(int(all_counts[:, comm.rank].sum()), array.dtype)
     traffic = _execute_alltoall(comm, schedule, _flat(array), received)
     return CollectiveResult(received, schedule, traffic)
@@ -371,8 +371,7 @@ def barrier(
     0
     """
     token = np.ones(1, np.uint8)
-    call = _call(comm, "barrier", token, 1, 0, algorithm, _RankPlacement(grid, ranks))
-    schedule = _checked_schedule(comm, call, algorithm, 0)
+    schedule = checked_call(comm, "barrier", token, 1, 0, algorithm, RankPlacement(grid, ranks), 0)
     return CollectiveResult(None, schedule, execute_schedule(comm, schedule, [token], "or"))
 
 
@@ -384,7 +383,7 @@ def _vector_collective(
     op: Operation,
     root: int,
     algorithm: str,
-    place: _RankPlacement,
+    place: RankPlacement,
     segment: int,
 ) -> CollectiveResult:
     """Do a collective on a vector, in the memory of `target` if that is contiguous."""
@@ -395,8 +394,7 @@ def _vector_collective(
                 f"an array of {array.dtype} {array.shape} into one of {target.dtype} {target.shape}",
                 mend="give `out` the shape and dtype of the array",
             )
-    call = _call(comm, collective, array, array.size, root, algorithm, place)
-    schedule = _checked_schedule(comm, call, algorithm, segment)
+    schedule = checked_call(comm, collective, array, array.size, root, algorithm, place, segment)
     work = _flat(target)
     if target is not array:
         work[...] = _flat(array)
@@ -422,22 +420,23 @@ def _flat(array: AnyArray) -> AnyArray:
     return np.ascontiguousarray(array).reshape(-1)
 
 
-def _call(
+def checked_call(
     comm: Communicator,
     collective: Collective,
     array: AnyArray,
     n_elements: int,
     root: int,
     algorithm: str,
-    place: _RankPlacement,
+    place: RankPlacement,
+    segment: int,
     counts: Int64Array | None = None,
-) -> CollectiveCall:
-    """Return the call; an error on any rank is raised on all."""
+) -> Schedule:
+    """Return the schedule of a call that all ranks make; an error on any is raised on all. Collective."""
     with agree_on_errors(comm):
         require_text(algorithm, "algorithm")
         if array.dtype.hasobject:
             raise ScheduleError("an array of Python objects", mend="give numbers")
-        return CollectiveCall(
+        call = CollectiveCall(
             collective,
             comm.size,
             n_elements,
@@ -450,6 +449,7 @@ def _call(
             has_tree=algorithm == "tree",
             has_interrupts=algorithm == "interrupt",
         )
+    return _checked_schedule(comm, call, algorithm, segment)
 
 
 def _checked_schedule(comm: Communicator, call: CollectiveCall, algorithm: str, segment: int) -> Schedule:

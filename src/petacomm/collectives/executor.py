@@ -70,6 +70,8 @@ class PreparedSchedule:
         Schedule, the same on all ranks.
     keep : bool
         Whether to keep this rank's steps of the schedule, some hundred bytes per message.
+    tag : int
+        Of its messages.
 
     Raises
     ------
@@ -77,13 +79,13 @@ class PreparedSchedule:
         If the communicator has another number of ranks than the schedule.
     """
 
-    def __init__(self, comm: Communicator, schedule: Schedule, keep: bool = True) -> None:
+    def __init__(self, comm: Communicator, schedule: Schedule, keep: bool = True, tag: int = _TAG) -> None:
         if comm.size != schedule.n_ranks:
             raise ScheduleError(
                 f"a schedule of {schedule.n_ranks} ranks and {comm.size} processes",
                 mend="make it for as many",
             )
-        self.comm = comm
+        self.comm, self.tag = comm, tag
         self.schedule = schedule
         # Rounds may overlap only if no received element is sent again.
         blocks = schedule.blocks
@@ -112,6 +114,15 @@ class PreparedSchedule:
         ScheduleError
             If the arrays do not fit the schedule.
         """
+        execution = self.begin(spaces, op)
+        execution.advance(wait=True)
+        return execution.traffic
+
+    def begin(self, spaces: Sequence[AnyArray], op: Operation = "sum") -> Execution:
+        """Begin an execution, which its `advance` goes on with; parameters and errors as for `run`.
+
+        Ranks begin executions of one tag on a communicator in the same order.
+        """
         require_known("unknown operation", op, OPERATIONS)
         n_elements = sum(space.size for space in spaces)
         if n_elements != self.schedule.n_elements:
@@ -119,16 +130,9 @@ class PreparedSchedule:
                 f"{n_elements} elements, and a schedule of {self.schedule.n_elements}",
                 mend="make it for as many",
             )
-        execution = _Execution(
-            self.comm, spaces, OPERATIONS[op], self.schedule.combine_position(self.comm.rank)
-        )
-        for step in self._make_steps() if self._steps is None else self._steps:
-            execution.begin(step)
-            while len(execution.pending) >= self.window:
-                execution.finish()
-        while execution.pending:
-            execution.finish()
-        return execution.traffic
+        steps = iter(self._make_steps() if self._steps is None else self._steps)
+        position = self.schedule.combine_position(self.comm.rank)
+        return Execution(self.comm, spaces, steps, self.window, OPERATIONS[op], position, self.tag)
 
     def _make_steps(self) -> Iterator[_RankStep]:
         for _, part in self.schedule.rounds_of_rank(self.comm.rank):
@@ -206,26 +210,59 @@ def _in_place(rows: list[_Arrival], read: list[tuple[int, int]]) -> bool:
     return not any(begin < end and begin + length > first.begin for begin, length in read)
 
 
-class _Execution:
-    """Pending rounds of one rank on its work space."""
+@dataclass
+class _PendingRound:
+    """Requests of a round, receives first, and what they bring that is not received in place."""
+
+    requests: list[Any]
+    n_receives: int
+    arrivals: list[tuple[list[_Arrival], AnyArray]]
+
+
+class Execution:
+    """Execution of a schedule by one rank, as far as it has gone.
+
+    Attributes
+    ----------
+    traffic : ExecutionTraffic
+        So far.
+    """
 
     def __init__(
-        self, comm: Communicator, spaces: Sequence[AnyArray], operation: Callable[..., Any], position: int
+        self,
+        comm: Communicator,
+        spaces: Sequence[AnyArray],
+        steps: Iterator[_RankStep],
+        window: int,
+        operation: Callable[..., Any],
+        position: int,
+        tag: int,
     ) -> None:
         self.mpi_comm: Any = comm.mpi_comm if isinstance(comm, MpiCommunicator) else None
         self.mpi: Any = comm.mpi if isinstance(comm, MpiCommunicator) else None
         self.spaces = spaces
         self.dtype = spaces[0].dtype
         self.ends = list(itertools.accumulate(space.size for space in spaces))
+        self.steps, self.window = steps, window
         self.operation = operation
-        self.position = position
+        self.position, self.tag = position, tag
         self.traffic = ExecutionTraffic()
-        self.pending: deque[tuple[list[Any], list[Any], list[tuple[list[_Arrival], AnyArray]]]] = deque()
+        self.pending: deque[_PendingRound] = deque()
 
-    def begin(self, step: _RankStep) -> None:
+    def advance(self, *, wait: bool) -> bool:
+        """Go on to the end or, without `wait`, as far as messages have come; return whether it is the end."""
+        while True:
+            while len(self.pending) < self.window and (step := next(self.steps, None)) is not None:
+                self._begin(step)
+            if not self.pending:
+                return True
+            if not self._arrived(self.pending[0], wait):
+                return False
+            self._finish(self.pending.popleft())
+
+    def _begin(self, step: _RankStep) -> None:
         """Post the receives and sends of a round, and copy the elements that it moves locally."""
-        receives: list[Any] = []
-        sends: list[Any] = []
+        requests: list[Any] = []
         arrivals = []
         for peer, rows, in_place in step.receives:
             if in_place:
@@ -233,29 +270,36 @@ class _Execution:
             else:
                 buffer = np.empty(sum(row.length for row in rows), self.dtype)
                 arrivals.append((rows, buffer))
-            receives += [self.mpi_comm.Irecv(piece, peer, _TAG) for piece in _pieces(buffer)]
+            requests += [self.mpi_comm.Irecv(piece, peer, self.tag) for piece in _pieces(buffer)]
+        n_receives = len(requests)
         for peer, spans in step.sends:
             views = [self._view(begin, length) for begin, length in spans]
             pieces = _pieces(views[0] if len(views) == 1 else np.concatenate(views))
-            sends += [self.mpi_comm.Isend(piece, peer, _TAG) for piece in pieces]
+            requests += [self.mpi_comm.Isend(piece, peer, self.tag) for piece in pieces]
             self.traffic.bytes += sum(piece.nbytes for piece in pieces)
         arrivals += [([to], self._view(begin, length).copy()) for begin, length, to in step.copies]
         self.traffic.messages += len(step.sends)
         self.traffic.emulated_messages += step.n_emulated
         self.traffic.emulated_bytes += step.emulated * self.dtype.itemsize
-        self.pending.append((receives, sends, arrivals))
+        self.pending.append(_PendingRound(requests, n_receives, arrivals))
 
-    def finish(self) -> None:
-        """Wait for the oldest round, and write the received elements."""
-        receives, sends, arrivals = self.pending.popleft()
-        if receives:
-            statuses = [self.mpi.Status() for _ in receives]
-            self.mpi.Request.Waitall(receives, statuses)
-            self.traffic.received += sum(status.Get_count(self.mpi.BYTE) for status in statuses)
-        if sends:
-            self.mpi.Request.Waitall(sends)
+    def _arrived(self, pending: _PendingRound, wait: bool) -> bool:
+        """Return whether the messages of a round have come and gone."""
+        if not pending.requests:
+            return True
+        statuses = [self.mpi.Status() for _ in pending.requests]
+        if wait:
+            self.mpi.Request.Waitall(pending.requests, statuses)
+        elif not self.mpi.Request.Testall(pending.requests, statuses):
+            return False
+        received = statuses[: pending.n_receives]
+        self.traffic.received += sum(status.Get_count(self.mpi.BYTE) for status in received)
+        return True
+
+    def _finish(self, pending: _PendingRound) -> None:
+        """Write the received elements of a round."""
         reduced: dict[tuple[int, int], list[tuple[int, AnyArray]]] = {}
-        for rows, buffer in arrivals:
+        for rows, buffer in pending.arrivals:
             self._put(rows, buffer, reduced)
         for (begin, length), values in reduced.items():
             combine_in_rank_order(self._view(begin, length), self.position, values, self.operation)
