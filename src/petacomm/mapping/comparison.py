@@ -10,7 +10,7 @@ from petacomm.base.display import Displayed
 from petacomm.base.progress import Progress, SilentProgress
 from petacomm.base.typing import FloatArray
 from petacomm.mapping.graph import CommunicationGraph
-from petacomm.mapping.metrics import MappingMetrics, mapping_metrics
+from petacomm.mapping.metrics import MappingMetrics, mapping_metrics, require_capacities
 from petacomm.mapping.placement import Placement, check_capacity
 from petacomm.mapping.refinement import refine_placement
 from petacomm.mapping.strategies import STRATEGIES, Resources, get_strategy, place_ranks
@@ -67,6 +67,11 @@ class MappingTask:
         Bandwidth of each link, in bytes per second.
     seed : int
 
+    Raises
+    ------
+    ConfigError
+        If a link has no bandwidth above 0.
+
     Examples
     --------
     >>> import petacomm
@@ -79,6 +84,10 @@ class MappingTask:
     resources: Resources
     capacity: FloatArray | None = None
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.capacity is not None:
+            object.__setattr__(self, "capacity", require_capacities(self.capacity, self.resources.network))
 
     def measure(
         self, name: str, placement: Placement, begin: float, refined: bool = False

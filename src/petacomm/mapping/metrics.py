@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from petacomm.base.arguments import real_array
 from petacomm.base.errors import ConfigError
 from petacomm.base.typing import FloatArray
 from petacomm.mapping.graph import CommunicationGraph
@@ -53,6 +55,16 @@ class MappingMetrics:
     def objective(self) -> float:
         """What placements minimize: the largest transfer time of a link if known, else the largest load."""
         return self.largest_time or self.largest_load
+
+
+def require_capacities(capacity: Any, network: Network) -> FloatArray:
+    """Return the bandwidths of links, float64 (n_links,); raise a UserError unless each has one above 0."""
+    checked = real_array(capacity, "capacity", 1)
+    if len(checked) != network.n_links or not np.all((checked > 0) & np.isfinite(checked)):
+        raise ConfigError(
+            "capacities do not fit the links", mend=f"give one above 0 for each of {network.n_links}"
+        )
+    return checked
 
 
 def placement_link_loads(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from petacomm.base.errors import ConfigError
 from petacomm.base.typing import FloatArray
 from petacomm.mapping import _mapping
 from petacomm.mapping.graph import CommunicationGraph
+from petacomm.mapping.metrics import require_capacities
 from petacomm.mapping.placement import Placement
 from petacomm.mapping.strategies import Resources
 from petacomm.network.routes import kernel_routes
@@ -50,15 +50,13 @@ def refine_placement(
     seed : int
     """
     routes = kernel_routes(resources.network)
-    if capacity is None:
-        capacity = np.ones(resources.network.n_links)
-    if len(capacity) != resources.network.n_links or not np.all(capacity > 0):
-        raise ConfigError("capacities do not fit the links", mend="give one above 0 for each")
+    network = resources.network
+    checked = np.ones(network.n_links) if capacity is None else require_capacities(capacity, network)
     total = _default_moves(graph) if n_moves is None else n_moves
     stages = [(squarings, int(share * total), threshold) for squarings, share, threshold in _STAGES]
     nodes = placement.nodes.astype(np.int32)
-    capacity = np.ascontiguousarray(capacity, np.float64)
-    _mapping.refine(routes, *graph.partner_lists, capacity, resources.ranks_per_node, stages, seed, nodes)
+    checked = np.ascontiguousarray(checked)
+    _mapping.refine(routes, *graph.partner_lists, checked, resources.ranks_per_node, stages, seed, nodes)
     if np.array_equal(nodes, placement.nodes):
         return placement
     return Placement.from_nodes(nodes, resources.network, resources.ranks_per_node)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from petacomm.base.arguments import real_array, whole_array
 from petacomm.base.errors import ConfigError
 from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.mapping.comparison import AUTO, MappingTask, map_ranks
@@ -52,8 +53,9 @@ def gather_graph(comm: Communicator, targets: npt.ArrayLike, n_bytes: npt.ArrayL
     True
     """
     with agree_on_errors(comm):
+        to = whole_array(targets, "targets")
         own = CommunicationGraph.from_edges(
-            comm.size, np.full(np.shape(targets), comm.rank), np.asarray(targets), n_bytes
+            comm.size, np.full(to.shape, comm.rank), to, real_array(n_bytes, "n_bytes")
         )
     sent = comm.allgather((own.targets, own.n_bytes))
     offsets = np.concatenate([[0], np.cumsum([len(one) for one, _ in sent])]).astype(np.int64)
@@ -153,7 +155,7 @@ def placed_ranks(
         _fitted(chosen.nodes, room, graph, resources), resources.network, resources.ranks_per_node
     )
     before, after = (
-        mapping_metrics(graph, one, resources.network, capacity).objective for one in (current, fitted)
+        mapping_metrics(graph, one, resources.network, task.capacity).objective for one in (current, fitted)
     )
     if after >= before:
         return np.arange(graph.n_ranks)
