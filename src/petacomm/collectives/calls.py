@@ -17,8 +17,9 @@ import numpy as np
 from petacomm.base.arguments import require_arrays, require_integer, require_text, whole_array
 from petacomm.base.typing import AnyArray, Int64Array
 from petacomm.collectives.executor import ExecutionTraffic, execute_schedule
+from petacomm.collectives.operations import Reduction, combination, operation_name
 from petacomm.mpi.agreement import agree_on_errors
-from petacomm.mpi.communicator import Communicator, Operation
+from petacomm.mpi.communicator import Communicator
 from petacomm.schedule import CollectiveCall, Schedule, ScheduleError, make_schedule, segmented
 from petacomm.schedule.catalogue import PUBLISHED
 from petacomm.schedule.schedule import Collective
@@ -110,7 +111,7 @@ def broadcast(
 def reduce(
     comm: Communicator,
     array: AnyArray,
-    op: Operation = "sum",
+    op: Reduction = "sum",
     root: int = 0,
     *,
     out: AnyArray | None = None,
@@ -126,8 +127,10 @@ def reduce(
     comm : Communicator
     array : array
         Any dtype without Python objects and any strides; the same shape and dtype on all ranks.
-    op : str
-        "sum", "max", "min" or, of integers, "or".
+    op : str or callable
+        "sum", "max", "min"; "or" of integers; "maxloc" or "minloc" of structured elements, a value and its
+        place, of which the lowest one counts; or a function that combines two arrays element by element,
+        associative and commutative but for rounding.
     root : int
         Rank that gets the result.
     out : array, optional
@@ -169,7 +172,7 @@ def reduce(
 def allreduce(
     comm: Communicator,
     array: AnyArray,
-    op: Operation = "sum",
+    op: Reduction = "sum",
     *,
     out: AnyArray | None = None,
     algorithm: str = PUBLISHED,
@@ -186,8 +189,10 @@ def allreduce(
     comm : Communicator
     array : array
         Any dtype without Python objects and any strides; the same shape and dtype on all ranks.
-    op : str
-        "sum", "max", "min" or, of integers, "or".
+    op : str or callable
+        "sum", "max", "min"; "or" of integers; "maxloc" or "minloc" of structured elements, a value and its
+        place, of which the lowest one counts; or a function that combines two arrays element by element,
+        associative and commutative but for rounding.
     out : array, optional
         Memory of the result, which may be `array` itself; by default a new array.
     algorithm : str
@@ -380,7 +385,7 @@ def _vector_collective(
     collective: Collective,
     array: AnyArray,
     target: AnyArray,
-    op: Operation,
+    op: Reduction,
     root: int,
     algorithm: str,
     place: RankPlacement,
@@ -394,7 +399,7 @@ def _vector_collective(
                 f"an array of {array.dtype} {array.shape} into one of {target.dtype} {target.shape}",
                 mend="give `out` the shape and dtype of the array",
             )
-    schedule = checked_call(comm, collective, array, array.size, root, algorithm, place, segment)
+    schedule = checked_call(comm, collective, array, array.size, root, algorithm, place, segment, op=op)
     work = _flat(target)
     if target is not array:
         work[...] = _flat(array)
@@ -430,12 +435,15 @@ def checked_call(
     place: RankPlacement,
     segment: int,
     counts: Int64Array | None = None,
+    op: Reduction = "or",
 ) -> Schedule:
     """Return the schedule of a call that all ranks make; an error on any is raised on all. Collective."""
     with agree_on_errors(comm):
         require_text(algorithm, "algorithm")
         if array.dtype.hasobject:
             raise ScheduleError("an array of Python objects", mend="give numbers")
+        if collective in ("reduce", "allreduce"):
+            combination(op, array.dtype)
         call = CollectiveCall(
             collective,
             comm.size,
@@ -449,10 +457,12 @@ def checked_call(
             has_tree=algorithm == "tree",
             has_interrupts=algorithm == "interrupt",
         )
-    return _checked_schedule(comm, call, algorithm, segment)
+    return _checked_schedule(comm, call, algorithm, segment, str(array.dtype), operation_name(op))
 
 
-def _checked_schedule(comm: Communicator, call: CollectiveCall, algorithm: str, segment: int) -> Schedule:
+def _checked_schedule(
+    comm: Communicator, call: CollectiveCall, algorithm: str, segment: int, dtype: str, op: str
+) -> Schedule:
     """Return the schedule of a call after checking that all ranks make the same call.
 
     Different calls would be a deadlock; one short all-reduce detects them.
@@ -461,7 +471,8 @@ def _checked_schedule(comm: Communicator, call: CollectiveCall, algorithm: str, 
         "collective": call.collective,
         "n_elements": call.n_elements,
         "itemsize": call.itemsize,
-        "integer": call.integer,
+        "dtype": dtype,
+        "op": op,
         "root": call.root,
         "algorithm": algorithm,
         "grid": repr(call.grid),

@@ -5,29 +5,22 @@ from __future__ import annotations
 import bisect
 import itertools
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from petacomm.base.errors import require_known
 from petacomm.base.typing import AnyArray
+from petacomm.collectives.operations import Combination, Reduction, combination
 from petacomm.mpi import message_size as messages
-from petacomm.mpi.communicator import Communicator, MpiCommunicator, Operation
+from petacomm.mpi.communicator import Communicator, MpiCommunicator
 from petacomm.schedule import Round, Schedule, ScheduleError, combine_in_rank_order
 
 _TAG = 21
 
 # Most pending rounds of a rank, where rounds do not depend on each other: their requests take memory.
 _MOST_PENDING = 64
-
-OPERATIONS: dict[Operation, Callable[..., Any]] = {
-    "sum": np.add,
-    "max": np.maximum,
-    "min": np.minimum,
-    "or": np.bitwise_or,
-}
 
 
 @dataclass
@@ -53,7 +46,7 @@ class ExecutionTraffic:
 
 
 def execute_schedule(
-    comm: Communicator, schedule: Schedule, spaces: Sequence[AnyArray], op: Operation = "sum"
+    comm: Communicator, schedule: Schedule, spaces: Sequence[AnyArray], op: Reduction = "sum"
 ) -> ExecutionTraffic:
     """Execute a schedule once; parameters as in `PreparedSchedule`. Collective on `comm`."""
     return PreparedSchedule(comm, schedule, keep=False).run(spaces, op)
@@ -93,7 +86,7 @@ class PreparedSchedule:
         self.window = min(schedule.window or 1, _MOST_PENDING) if direct else 1
         self._steps = list(self._make_steps()) if keep else None
 
-    def run(self, spaces: Sequence[AnyArray], op: Operation = "sum") -> ExecutionTraffic:
+    def run(self, spaces: Sequence[AnyArray], op: Reduction = "sum") -> ExecutionTraffic:
         """Execute the schedule. Collective on `comm`.
 
         Parameters
@@ -101,7 +94,7 @@ class PreparedSchedule:
         spaces : sequence of array
             Work space of this rank: consecutive flat contiguous arrays of one dtype. No message may span two
             of them.
-        op : str
+        op : str or callable
             Operation of reductions.
 
         Returns
@@ -118,12 +111,13 @@ class PreparedSchedule:
         execution.advance(wait=True)
         return execution.traffic
 
-    def begin(self, spaces: Sequence[AnyArray], op: Operation = "sum") -> Execution:
+    def begin(self, spaces: Sequence[AnyArray], op: Reduction = "sum") -> Execution:
         """Begin an execution, which its `advance` goes on with; parameters and errors as for `run`.
 
         Ranks begin executions of one tag on a communicator in the same order.
         """
-        require_known("unknown operation", op, OPERATIONS)
+        moves = self.schedule.collective in ("broadcast", "alltoall")
+        operation = None if moves else combination(op, spaces[0].dtype)
         n_elements = sum(space.size for space in spaces)
         if n_elements != self.schedule.n_elements:
             raise ScheduleError(
@@ -132,7 +126,7 @@ class PreparedSchedule:
             )
         steps = iter(self._make_steps() if self._steps is None else self._steps)
         position = self.schedule.combine_position(self.comm.rank)
-        return Execution(self.comm, spaces, steps, self.window, OPERATIONS[op], position, self.tag)
+        return Execution(self.comm, spaces, steps, self.window, operation, position, self.tag)
 
     def _make_steps(self) -> Iterator[_RankStep]:
         for _, part in self.schedule.rounds_of_rank(self.comm.rank):
@@ -234,7 +228,7 @@ class Execution:
         spaces: Sequence[AnyArray],
         steps: Iterator[_RankStep],
         window: int,
-        operation: Callable[..., Any],
+        operation: Combination | None,
         position: int,
         tag: int,
     ) -> None:
@@ -302,6 +296,7 @@ class Execution:
         for rows, buffer in pending.arrivals:
             self._put(rows, buffer, reduced)
         for (begin, length), values in reduced.items():
+            assert self.operation is not None
             combine_in_rank_order(self._view(begin, length), self.position, values, self.operation)
 
     def _view(self, begin: int, length: int) -> AnyArray:

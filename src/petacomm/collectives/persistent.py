@@ -15,8 +15,9 @@ from petacomm.base.errors import require_known
 from petacomm.base.typing import AnyArray, Int64Array
 from petacomm.collectives.calls import SEGMENT, RankPlacement, checked_call
 from petacomm.collectives.executor import Execution, ExecutionTraffic, PreparedSchedule
+from petacomm.collectives.operations import Reduction
 from petacomm.mpi.agreement import agree_on_errors
-from petacomm.mpi.communicator import Communicator, Operation
+from petacomm.mpi.communicator import Communicator
 from petacomm.schedule import ScheduleError
 from petacomm.schedule.catalogue import PUBLISHED
 from petacomm.schedule.schedule import Collective
@@ -45,8 +46,8 @@ class PersistentCollective(Displayed):
         "broadcast", "reduce" or "allreduce".
     like : array
         Of the shape and dtype of what `start` will get, the same on all ranks.
-    op : str
-        "sum", "max", "min" or, of integers, "or".
+    op : str or callable
+        As for `petacomm.allreduce`.
     root : int
         Of a broadcast or a reduce.
     algorithm : str
@@ -84,7 +85,7 @@ class PersistentCollective(Displayed):
         comm: Communicator,
         collective: Collective,
         like: AnyArray,
-        op: Operation = "sum",
+        op: Reduction = "sum",
         *,
         root: int = 0,
         algorithm: str = PUBLISHED,
@@ -96,8 +97,10 @@ class PersistentCollective(Displayed):
             require_known("no persistent collective", collective, _VECTORS)
             require_arrays(like=like)
         place = RankPlacement(grid, ranks)
-        self.schedule = checked_call(comm, collective, like, like.size, root, algorithm, place, segment)
-        self._op: Operation = op
+        self.schedule = checked_call(
+            comm, collective, like, like.size, root, algorithm, place, segment, op=op
+        )
+        self._op = op
         tags = _tags.setdefault(comm, itertools.cycle(range(_FIRST_TAG, _LAST_TAG + 1)))
         self._prepared = PreparedSchedule(comm, self.schedule, tag=next(tags))
         self._values = np.empty(like.shape, like.dtype)
