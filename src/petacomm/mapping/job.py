@@ -27,14 +27,18 @@ from petacomm.topology import (
     CliqueHierarchy,
     Machine,
     Network,
+    TopologyManager,
     full_network,
     load_machine,
     make_network,
     parse_shape,
 )
+from petacomm.topology.detect import detect_allocation
 
 _SHAPES = ("shape", "children", "parents", "sizes")
-_MACHINE = ("name", "nodes", "hosts", "wrap", "groups", "routers", "nodes_per_router", "supernodes", *_SHAPES)
+_PARTS = ("nodes", "hosts", "wrap", "groups", "routers", "nodes_per_router", "supernodes", *_SHAPES)
+_MACHINE = ("name", "detect", *_PARTS)
+_ANY = "one-node"  # what is not known of a machine that is detected
 _MAP = ("strategy", "refine", "seed")
 _OUT = ("format", "cores_per_rank", "cores_per_package")
 _TOP = ("ranks", "ranks_per_node", "graph", "machine", "map", "out")
@@ -184,10 +188,11 @@ class _Reader:
         return table
 
     def job(self, given: dict[str, Any]) -> MappingJob:
-        n_ranks = self.top.count("ranks")
-        ranks_per_node = self.top.count("ranks_per_node", 1)
+        found = self._allocation(given)
+        n_ranks = self.top.count("ranks", found.n_ranks if found else None)
+        ranks_per_node = self.top.count("ranks_per_node", found.ranks_per_node if found else 1)
         chosen = self._map(given)
-        machine, network, hosts = self._machine(given)
+        machine, network, hosts = self._detected(found) if found else self._machine(given)
         out_format, target = self._out(given, network, ranks_per_node, hosts)
         resources: Resources = self._within("ranks_per_node", lambda: Resources(network, ranks_per_node))
         self._within("ranks", lambda: check_capacity(n_ranks, network, ranks_per_node))
@@ -219,6 +224,30 @@ class _Reader:
         if not 0 <= seed < 2**32:
             raise table.error("seed", f"a seed of {seed}", "give one from 0 to 4,294,967,295")
         return name, given.get("refine", table.get("refine", bool, True)), seed
+
+    def _allocation(self, given: dict[str, Any]) -> TopologyManager | None:
+        """Return where the job runs that this process is part of, if that is to be found out."""
+        table = self.table("machine", _MACHINE)
+        if not table.get("detect", bool, False):
+            return None
+        told = [f"machine.{key}" for key in _PARTS if key in table.tree]
+        told += [f"--{key}" for key in ("machine", "shape") if key in given]
+        if told:
+            raise table.error("detect", f"'machine.detect' and '{told[0]}'", "give one of them")
+        found: TopologyManager = self._within("detect", detect_allocation, table)
+        return found
+
+    def _detected(self, found: TopologyManager) -> tuple[Machine, Network, list[str] | None]:
+        """Return machine, nodes in the order of ranks, and their hosts."""
+        name = self.table("machine").get("name", str)
+        if name is None:
+            title = f"this job, by {found.source}"
+            machine = dataclasses.replace(load_machine(_ANY), name="detected", title=title, network={})
+        else:
+            machine = self._within("name", lambda: load_machine(name), self.table("machine"))
+        firsts = np.sort(np.unique(found.nodes, return_index=True)[1])
+        hosts = None if found.hosts is None else [found.hosts[rank] for rank in firsts.tolist()]
+        return machine, Allocation(found.network, found.nodes[firsts]), hosts
 
     def _machine(self, given: dict[str, Any]) -> tuple[Machine, Network, list[str] | None]:
         table = self.table("machine", _MACHINE)
@@ -259,7 +288,10 @@ class _Reader:
         table = self.table("out", _OUT)
         name = given.get("format", table.get("format", str))
         if name is not None:
-            self._within("format", lambda: get_format(name), table)
+            launcher = self._within("format", lambda: get_format(name), table)
+            if launcher.needs_hosts and hosts is None:
+                what = f"the file of '{name}' names hosts, and none are given"
+                raise table.error("format", what, "write hosts or detect = true in [machine]")
         cores, package = table.count("cores_per_rank", 1), table.get("cores_per_package", int)
 
         def target() -> LaunchTarget:

@@ -1,5 +1,6 @@
 """Jobs: files, the errors of invalid files, and comparisons with the baselines."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from petacomm.mapping import job as jobs
 from petacomm.mapping.comparison import IDENTITY, RANDOM, MappingTask, compare_strategies, map_ranks
 from petacomm.mapping.graph_sources import grid_graph, subgrid_alltoall_graph
 from petacomm.mapping.job import link_capacities, load_mapping_job
+from petacomm.mapping.launchers import write_launcher_file
 from petacomm.mapping.mapping_table import phase_rows
 from petacomm.mapping.packet_time import simulate_placement
 from petacomm.topology import Allocation, Torus, load_machine, percs
@@ -52,6 +54,65 @@ def test_the_command_line_comes_first(tmp_path: Path) -> None:
     job = load_mapping_job(written(tmp_path, GOOD + '[map]\nstrategy = "greedy"\nseed = 5\n'), given)
     assert job.resources.network == Torus((2, 4, 8))
     assert (job.strategy, job.refine, job.seed, job.format) == ("rcm", False, 5, "bluegene")
+
+
+DETECTED = '[graph]\ngrid = "2x4"\nbytes = 1000\n[machine]\ndetect = true\n'
+
+
+@pytest.fixture
+def slurm_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let this be a job on four of six nodes, as salloc -N4 --ntasks-per-node=2 begins it."""
+    for name, value in {
+        "SLURM_JOB_NODELIST": "n[2-5]",
+        "SLURM_TASKS_PER_NODE": "2(x4)",
+        "SLURM_CONF": str(tmp_path / "slurm.conf"),
+    }.items():
+        monkeypatch.setenv(name, value)
+    (tmp_path / "topology.conf").write_text(
+        "SwitchName=s1 Nodes=n[1-3]\nSwitchName=s2 Nodes=n[4-6]\nSwitchName=top Switches=s[1-2]\n"
+    )
+
+
+@pytest.mark.usefixtures("slurm_job")
+def test_the_allocation_of_this_job(tmp_path: Path) -> None:
+    job = load_mapping_job(written(tmp_path, DETECTED), {"format": "slurm"})
+    network = job.resources.network
+    assert (job.graph.n_ranks, job.resources.ranks_per_node, network.n_nodes) == (8, 2, 4)
+    assert job.target.hosts == ["n2", "n3", "n4", "n5"]
+    assert network.hops([0, 1], [1, 2]).tolist() == [2, 4]  # one switch, and over the top
+    assert job.machine.title == "this job, by Slurm's variables and topology.conf"
+    result = map_ranks(job.task)
+    assert result.chosen.load < result.identity.load
+    path = tmp_path / "hosts"
+    write_launcher_file("slurm", result.chosen.placement, path, job.target)
+    assert sorted(path.read_text().split()) == sorted(["n2", "n3", "n4", "n5"] * 2)
+    timed = load_mapping_job(written(tmp_path, DETECTED + 'name = "perlmutter"\n'))
+    assert timed.machine.name == "perlmutter" and timed.resources.network.n_nodes == 4
+    less = load_mapping_job(written(tmp_path, "ranks = 4\nranks_per_node = 1\n" + DETECTED.replace("4", "2")))
+    assert (less.graph.n_ranks, less.resources.ranks_per_node) == (4, 1)
+
+
+@pytest.mark.usefixtures("slurm_job")
+@pytest.mark.parametrize(
+    ("text", "given", "says"),
+    [
+        (DETECTED + 'shape = "2x2"\n', {}, "job.toml:5: 'machine.detect' and 'machine.shape'"),
+        (DETECTED, {"machine": "fugaku"}, "job.toml:5: 'machine.detect' and '--machine'"),
+        ("ranks = 9\n" + DETECTED, {}, "9 ranks do not fit on 4 nodes with 2 ranks a node"),
+        (DETECTED.replace("true", "1"), {}, "job.toml:5: 'machine.detect' must be true or false"),
+        (GOOD, {"format": "slurm"}, "the file of 'slurm' names hosts, and none are given"),
+    ],
+)
+def test_wrong_jobs_of_an_allocation(tmp_path: Path, text: str, given: dict[str, str], says: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(says)):
+        load_mapping_job(written(tmp_path, text), given)
+
+
+def test_variables_of_a_job_that_are_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_JOB_NODELIST", "n[2-5]")
+    monkeypatch.delenv("SLURM_TASKS_PER_NODE", raising=False)
+    with pytest.raises(ConfigError, match=r"job\.toml:5: SLURM_TASKS_PER_NODE is not set"):
+        load_mapping_job(written(tmp_path, DETECTED))
 
 
 def test_paths_are_relative_to_the_job(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ class SlurmHostFile(LauncherFile):
 
     title = "Slurm"
     usage = "SLURM_HOSTFILE={file} srun --distribution=arbitrary -n N"
+    needs_hosts = True
 
     def format(self, placement: Placement, target: LaunchTarget) -> str:
         """Return the text of the file, one host per line."""

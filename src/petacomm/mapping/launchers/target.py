@@ -84,10 +84,13 @@ class LauncherFile(Protocol):
         Name of the launcher.
     usage : str
         Command line or variables that use the file; ``{file}`` is its path.
+    needs_hosts : bool
+        Whether it cannot be written without the names of hosts.
     """
 
     title: str
     usage: str
+    needs_hosts: bool = False
 
     def format(self, placement: Placement, target: LaunchTarget) -> str:
         """Return the text of the file; raise a ConfigError if the format cannot express the placement."""
