@@ -13,15 +13,16 @@ from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.mapping.comparison import AUTO, MappingTask, map_ranks
 from petacomm.mapping.graph import CommunicationGraph
 from petacomm.mapping.launchers.split import new_ranks, reorder_communicator
-from petacomm.mapping.metrics import mapping_metrics
+from petacomm.mapping.metrics import mapping_metrics, require_capacities
 from petacomm.mapping.placement import Placement
 from petacomm.mapping.strategies import Resources
 from petacomm.mpi import Communicator, MpiCommunicator, agree_on_errors
-from petacomm.topology import TopologyManager
+from petacomm.topology import FatTree, TopologyManager, local_ranks
 from petacomm.topology.allocation import Allocation
 from petacomm.topology.detect import gather_allocation
 
 _MOST_WEIGHT = 2**31 - 1  # MPI's weights are int
+_NO_LINK = 1e30  # bytes per second
 
 
 def gather_graph(comm: Communicator, targets: npt.ArrayLike, n_bytes: npt.ArrayLike) -> CommunicationGraph:
@@ -146,8 +147,14 @@ def placed_ranks(
         The current ranks where no placement has a smaller largest load.
     """
     nodes, node_of = np.unique(allocation.nodes, return_inverse=True)
-    room = np.bincount(node_of)
-    resources = Resources(Allocation(allocation.network, nodes), int(room.max()))
+    room, network = np.bincount(node_of), allocation.network
+    if room.min() < room.max() and isinstance(network, FatTree) and set(network.parents) == {1}:
+        # Each process a node of its own, below what was one, by links that count for nothing.
+        width = int(room.max())
+        capacity = _with_leaves(capacity, network, width)
+        nodes, room = allocation.nodes * width + local_ranks(allocation.nodes), np.ones_like(allocation.nodes)
+        network, node_of = FatTree([width, *network.children], [1, *network.parents]), np.arange(len(nodes))
+    resources = Resources(Allocation(network, nodes), int(room.max()))
     task = MappingTask(graph, resources, capacity, seed)
     current = Placement.from_nodes(node_of, resources.network, resources.ranks_per_node)
     chosen = map_ranks(task, strategy).chosen.placement
@@ -160,6 +167,14 @@ def placed_ranks(
     if after >= before:
         return np.arange(graph.n_ranks)
     return new_ranks(fitted, current)
+
+
+def _with_leaves(capacity: FloatArray | None, tree: FatTree, width: int) -> FloatArray:
+    """Return bandwidths of links of a tree that has `width` leaves below each of its own."""
+    given = np.ones(tree.n_links) if capacity is None else require_capacities(capacity, tree)
+    leaves = np.full(tree.n_nodes * width, _NO_LINK)
+    up, down = np.split(given, 2)
+    return np.concatenate([leaves, up, leaves, down])
 
 
 def _fitted(

@@ -60,13 +60,32 @@ def test_a_ring_dealt_to_nodes_in_turn():
     assert busiest(ring(16), network, renumbered) == 800
 
 
-def test_a_node_with_fewer_processes():
-    nodes = np.array([0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1])
-    network = FatTree([3], [1])
-    ranks = placed_ranks(ring(11), TopologyManager(network, nodes))
-    renumbered = np.empty(11, np.int64)
+@pytest.mark.parametrize(
+    ("network", "nodes"),
+    [
+        (FatTree([3], [1]), [0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1]),
+        (FatTree([2, 2], [1, 1]), [0, 1, 2, 3, 0, 1, 0, 0]),  # as Slurm dealt eight tasks
+        (FatTree([2, 2], [1, 1]), [0, 2, 1, 3, 0, 3, 0]),
+    ],
+)
+def test_nodes_with_fewer_processes(network, nodes):
+    n, nodes = len(nodes), np.array(nodes)
+    ranks = placed_ranks(ring(n), TopologyManager(network, nodes))
+    renumbered = np.empty(n, np.int64)
     renumbered[ranks] = nodes
-    assert busiest(ring(11), network, renumbered) <= 2 * 800 < busiest(ring(11), network, nodes)
+    assert busiest(ring(n), network, renumbered) == 800 < busiest(ring(n), network, nodes)
+    bandwidths = np.full(network.n_links, 2e9)
+    ranks = placed_ranks(ring(n), TopologyManager(network, nodes), capacity=bandwidths)
+    renumbered[ranks] = nodes
+    assert busiest(ring(n), network, renumbered) == 800
+
+
+def test_a_torus_with_a_node_that_has_fewer():
+    nodes = np.array([0, 1, 2, 3, 0, 1, 2])
+    ranks = placed_ranks(ring(7), TopologyManager(Torus((4,)), nodes))
+    renumbered = np.empty(7, np.int64)
+    renumbered[ranks] = nodes
+    assert busiest(ring(7), Torus((4,)), renumbered) <= busiest(ring(7), Torus((4,)), nodes)
 
 
 def test_an_order_that_is_best_is_kept():
