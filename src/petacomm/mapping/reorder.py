@@ -146,27 +146,31 @@ def placed_ranks(
     int64 (n_ranks,)
         The current ranks where no placement has a smaller largest load.
     """
-    nodes, node_of = np.unique(allocation.nodes, return_inverse=True)
-    room, network = np.bincount(node_of), allocation.network
-    if room.min() < room.max() and isinstance(network, FatTree) and set(network.parents) == {1}:
-        # Each process a node of its own, below what was one, by links that count for nothing.
-        width = int(room.max())
-        capacity = _with_leaves(capacity, network, width)
-        nodes, room = allocation.nodes * width + local_ranks(allocation.nodes), np.ones_like(allocation.nodes)
-        network, node_of = FatTree([width, *network.children], [1, *network.parents]), np.arange(len(nodes))
-    resources = Resources(Allocation(network, nodes), int(room.max()))
+    resources, capacity, node_of = _processes(allocation, capacity)
     task = MappingTask(graph, resources, capacity, seed)
     current = Placement.from_nodes(node_of, resources.network, resources.ranks_per_node)
     chosen = map_ranks(task, strategy).chosen.placement
-    fitted = Placement.from_nodes(
-        _fitted(chosen.nodes, room, graph, resources), resources.network, resources.ranks_per_node
-    )
+    nodes = _fitted(chosen.nodes, np.bincount(node_of), graph, resources)
+    fitted = Placement.from_nodes(nodes, resources.network, resources.ranks_per_node)
     before, after = (
         mapping_metrics(graph, one, resources.network, task.capacity).objective for one in (current, fitted)
     )
-    if after >= before:
-        return np.arange(graph.n_ranks)
-    return new_ranks(fitted, current)
+    return new_ranks(fitted, current) if after < before else np.arange(graph.n_ranks)
+
+
+def _processes(
+    allocation: TopologyManager, capacity: FloatArray | None
+) -> tuple[Resources, FloatArray | None, Int64Array]:
+    """Return the nodes that have processes, bandwidths of the links, and the node of each process."""
+    nodes, node_of, n_processes = np.unique(allocation.nodes, return_inverse=True, return_counts=True)
+    network, width = allocation.network, int(n_processes.max())
+    alike = bool(np.all(n_processes == width))
+    if alike or not isinstance(network, FatTree) or set(network.parents) != {1}:
+        return Resources(Allocation(network, nodes), width), capacity, node_of
+    # Each process is a node of its own, below what was one, by a link that counts for nothing.
+    leaves = allocation.nodes * width + local_ranks(allocation.nodes)
+    tree = FatTree([width, *network.children], [1, *network.parents])
+    return Resources(Allocation(tree, leaves)), _with_leaves(capacity, network, width), np.arange(len(leaves))
 
 
 def _with_leaves(capacity: FloatArray | None, tree: FatTree, width: int) -> FloatArray:
