@@ -17,7 +17,7 @@ import numpy as np
 from petacomm.base.arguments import require_arrays, require_integer, require_text, whole_array
 from petacomm.base.typing import AnyArray, Int64Array
 from petacomm.collectives.executor import ExecutionTraffic, execute_schedule
-from petacomm.collectives.operations import Reduction, combination, operation_name
+from petacomm.collectives.operations import Reduction, combining_function, operation_name
 from petacomm.mpi.agreement import agree_on_errors
 from petacomm.mpi.communicator import Communicator
 from petacomm.schedule import CollectiveCall, Schedule, ScheduleError, make_schedule, segmented
@@ -275,7 +275,7 @@ def alltoall(
                 mend="give each rank one of its rows",
             )
     place = RankPlacement(grid, None)
-    schedule = checked_call(comm, "alltoall", array, array.size // comm.size, 0, algorithm, place, 0)
+    schedule = agreed_schedule(comm, "alltoall", array, array.size // comm.size, 0, algorithm, place, 0)
     target = np.empty(array.shape, array.dtype) if out is None else out
     received = _flat(np.empty(array.shape, array.dtype))
     traffic = _execute_alltoall(comm, schedule, _flat(array), received)
@@ -333,7 +333,7 @@ def alltoallv(
             )
     all_counts = np.array(comm.allgather(counts))
     place = RankPlacement(grid, None)
-    schedule = checked_call(comm, "alltoall", array, 0, 0, algorithm, place, 0, all_counts)
+    schedule = agreed_schedule(comm, "alltoall", array, 0, 0, algorithm, place, 0, all_counts)
     received = np.empty(int(all_counts[:, comm.rank].sum()), array.dtype)
     traffic = _execute_alltoall(comm, schedule, _flat(array), received)
     return CollectiveResult(received, schedule, traffic)
@@ -376,7 +376,7 @@ def barrier(
     0
     """
     token = np.ones(1, np.uint8)
-    schedule = checked_call(comm, "barrier", token, 1, 0, algorithm, RankPlacement(grid, ranks), 0)
+    schedule = agreed_schedule(comm, "barrier", token, 1, 0, algorithm, RankPlacement(grid, ranks), 0)
     return CollectiveResult(None, schedule, execute_schedule(comm, schedule, [token], "or"))
 
 
@@ -399,7 +399,7 @@ def _vector_collective(
                 f"an array of {array.dtype} {array.shape} into one of {target.dtype} {target.shape}",
                 mend="give `out` the shape and dtype of the array",
             )
-    schedule = checked_call(comm, collective, array, array.size, root, algorithm, place, segment, op=op)
+    schedule = agreed_schedule(comm, collective, array, array.size, root, algorithm, place, segment, op=op)
     work = _flat(target)
     if target is not array:
         work[...] = _flat(array)
@@ -425,7 +425,7 @@ def _flat(array: AnyArray) -> AnyArray:
     return np.ascontiguousarray(array).reshape(-1)
 
 
-def checked_call(
+def agreed_schedule(
     comm: Communicator,
     collective: Collective,
     array: AnyArray,
@@ -443,7 +443,7 @@ def checked_call(
         if array.dtype.hasobject:
             raise ScheduleError("an array of Python objects", mend="give numbers")
         if collective in ("reduce", "allreduce"):
-            combination(op, array.dtype)
+            combining_function(op, array.dtype)
         call = CollectiveCall(
             collective,
             comm.size,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from petacomm.base.typing import AnyArray
-from petacomm.collectives.operations import Combination, Reduction, combination
+from petacomm.collectives.operations import Combination, Reduction, combining_function
 from petacomm.mpi import message_size as messages
 from petacomm.mpi.communicator import Communicator, MpiCommunicator
 from petacomm.schedule import Round, Schedule, ScheduleError, combine_in_rank_order
@@ -117,7 +117,7 @@ class PreparedSchedule:
         Ranks begin executions of one tag on a communicator in the same order.
         """
         moves = self.schedule.collective in ("broadcast", "alltoall")
-        operation = None if moves else combination(op, spaces[0].dtype)
+        operation = None if moves else combining_function(op, spaces[0].dtype)
         n_elements = sum(space.size for space in spaces)
         if n_elements != self.schedule.n_elements:
             raise ScheduleError(

@@ -46,7 +46,7 @@ OPERATIONS: dict[str, Combination] = {
 }
 
 
-def combination(op: Reduction, dtype: np.dtype[Any]) -> Combination:
+def combining_function(op: Reduction, dtype: np.dtype[Any]) -> Combination:
     """Return the function of a reduction, tried on an element.
 
     Raises

@@ -13,7 +13,7 @@ from petacomm.base.arguments import require_arrays
 from petacomm.base.display import Displayed
 from petacomm.base.errors import require_known
 from petacomm.base.typing import AnyArray, Int64Array
-from petacomm.collectives.calls import SEGMENT, RankPlacement, checked_call
+from petacomm.collectives.calls import SEGMENT, RankPlacement, agreed_schedule
 from petacomm.collectives.executor import Execution, ExecutionTraffic, PreparedSchedule
 from petacomm.collectives.operations import Reduction
 from petacomm.mpi.agreement import agree_on_errors
@@ -97,7 +97,7 @@ class PersistentCollective(Displayed):
             require_known("no persistent collective", collective, _VECTORS)
             require_arrays(like=like)
         place = RankPlacement(grid, ranks)
-        self.schedule = checked_call(
+        self.schedule = agreed_schedule(
             comm, collective, like, like.size, root, algorithm, place, segment, op=op
         )
         self._op = op

@@ -78,13 +78,24 @@ def write_simgrid(
     """Write `simgrid_text`, and beside it the list of traces that ``smpirun -replay`` takes; return its path.
 
     The list has the name of `path` with the suffix ``.txt`` and names the trace as it stands in its folder.
+
+    Raises
+    ------
+    ScheduleError
+        As `simgrid_text`.
+    ConfigError
+        If another file has the name of the list; nothing is written.
     """
     path = Path(path)
     listed = path.with_suffix(".txt")
     if listed == path:
         raise ConfigError("is the name of the list of traces", where=str(path), mend="end it with .tit")
+    content = f"{path.name}\n"
+    if listed.exists() and read_text(listed) != content:
+        what = "is no list of this trace, which would be written there"
+        raise ConfigError(what, where=str(listed), mend="choose another name, or remove it")
     write_text(path, simgrid_text(schedule, itemsize, flops_per_byte))
-    write_text(listed, f"{path.name}\n")
+    write_text(listed, content)
     return listed
 
 

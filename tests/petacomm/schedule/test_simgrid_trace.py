@@ -134,6 +134,13 @@ def test_the_list_of_traces_has_a_name_of_its_own(tmp_path):
         write_simgrid(ring_allreduce(2, 2), 8, tmp_path / "a.txt")
 
 
+def test_no_other_file_is_replaced_by_the_list(tmp_path):
+    (tmp_path / "a.txt").write_text("mine")
+    with pytest.raises(ConfigError, match=r"a\.txt: is no list of this trace"):
+        write_simgrid(ring_allreduce(2, 2), 8, tmp_path / "a.tit")
+    assert (tmp_path / "a.txt").read_text() == "mine" and not (tmp_path / "a.tit").exists()
+
+
 def test_a_trace_that_smpi_recorded():
     """Types of elements, blocking calls, computations between them."""
     lines = """0 init
