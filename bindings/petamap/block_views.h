@@ -117,14 +117,16 @@ class KeptTable : public BlockTable {
         require(!gains_ || gains_->shape(0) == pixels_.shape(0), "gains: one for each of the pixels");
         require(responses_.shape(1) == 2, "responses: intensity and efficiency of each stream");
         require(turns_.shape(0) == this->blocks().size(), "turns: one for each block");
-        std::int32_t lowest = 0, highest = -1;
-        for (const auto& block : this->blocks())
+        for (const auto& block : this->blocks()) {
+            std::int32_t lowest = 0, highest = -1;
             for (const std::int32_t pixel : std::span(pixels_.data() + block.first, block.n_in)) {
                 lowest = std::min(lowest, pixel);
                 highest = std::max(highest, pixel);
             }
-        meet_slots(lowest);
-        n_pixels_ = highest + std::int64_t{1};
+            meet_slots(lowest);
+            has_gaps_.push_back(lowest < 0);
+            n_pixels_ = std::max(n_pixels_, highest + std::int64_t{1});
+        }
     }
 
     petamap::mapmaking::KeptSamples view(bool polarized) const {
@@ -134,6 +136,7 @@ class KeptTable : public BlockTable {
                 polarized ? psi_ : std::span<const petamap::mapmaking::PsiRow>{},
                 data_or_null(gains_),
                 responses_.data(),
+                has_gaps_.data(),
                 turns_.data()};
     }
     std::int64_t n_pixels() const { return n_pixels_; }
@@ -145,6 +148,7 @@ class KeptTable : public BlockTable {
     In<double, 2> responses_;
     In<std::int64_t> turns_;
     std::span<const petamap::mapmaking::PsiRow> psi_;
+    std::vector<std::uint8_t> has_gaps_;  // one a block
     std::int64_t n_pixels_ = 0;
 };
 

@@ -191,6 +191,28 @@ template <int kLanes, class Work>
         return Reals<8>{work(0), work(1), work(2), work(3), work(4), work(5), work(6), work(7)};
 }
 
+// The first of the two numbers that at(lane) points to, and the second.
+template <int kLanes, class At>
+[[gnu::always_inline]] inline void collect_pairs(const At& at, Reals<kLanes>& first, Reals<kLanes>& second) {
+    const auto pair = [&](int lane) __attribute__((always_inline)) { return load<Reals<2>>(at(lane)); };
+    if constexpr (kLanes == 1) {
+        const double* values = at(0);
+        first = values[0], second = values[1];
+    } else if constexpr (kLanes == 2) {
+        const Reals<2> one = pair(0), other = pair(1);
+        first = shuffle<0, 2>(one, other), second = shuffle<1, 3>(one, other);
+    } else if constexpr (kLanes == 4) {
+        const auto even = join(pair(0), pair(2)), odd = join(pair(1), pair(3));
+        first = shuffle<0, 4, 2, 6>(even, odd), second = shuffle<1, 5, 3, 7>(even, odd);
+    } else {
+        const auto four = [&](int lane)
+                              __attribute__((always_inline)) { return join(pair(lane), pair(lane + 2)); };
+        const auto even = join(four(0), four(4)), odd = join(four(1), four(5));
+        first = shuffle<0, 8, 2, 10, 4, 12, 6, 14>(even, odd);
+        second = shuffle<1, 9, 3, 11, 5, 13, 7, 15>(even, odd);
+    }
+}
+
 // Call work(std::integral_constant<int, lanes>, first) for the numbers below n: as many at once as a register
 // holds, the rest one by one.
 template <class Work>

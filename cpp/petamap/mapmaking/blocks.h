@@ -17,11 +17,16 @@ struct Samples {
     const std::uint32_t* angles;  // null where only intensity is mapped
     const float* gains;           // null where all are 1
     double intensity, efficiency;
+    bool gaps = true;  // false only where none of them is a gap
 
     // Those of sample `begin` and later ones.
     Samples from(std::int64_t begin) const {
-        return {pixels + begin, angles ? angles + begin : nullptr, gains ? gains + begin : nullptr, intensity,
-                efficiency};
+        return {pixels + begin,
+                angles ? angles + begin : nullptr,
+                gains ? gains + begin : nullptr,
+                intensity,
+                efficiency,
+                gaps};
     }
 };
 

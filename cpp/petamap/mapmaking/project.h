@@ -86,13 +86,69 @@ class Ahead {
     const T* rows_;
 };
 
-// Where the values of samples lie: the first of a sample's row, and behind it the rest. A gap has its one
-// value elsewhere, and the rest of a row that counts nowhere, one of several, since an addition waits for the
-// one before. Found without branches, as none could foresee whether a sample is a gap; and long before they
-// are used, with the memory there asked for: the arithmetic in between hides the time that it takes.
+// Where the values of samples lie of which none is a gap: in the rows of their pixels. Memory is asked for
+// long before it is used: the arithmetic in between hides the time that it takes.
+template <class T, int kStokes>
+class PixelPlaces {
+  public:
+    static constexpr bool kGaps = false;
+    // Those of a sample, and of the lanes behind it.
+    struct Few {
+        const std::int32_t* pixels;
+        T* rows;
+
+        [[gnu::always_inline]] T* first(int lane) const {
+            return rows + std::int64_t{pixels[lane]} * kStokes;
+        }
+        [[gnu::always_inline]] T* rest(int lane) const { return first(lane) + 1; }
+
+        template <int kLanes>
+        [[gnu::always_inline]] void read(petacomm::Reals<kLanes> (&row)[kStokes]) const {
+            const auto at = [this](int lane) __attribute__((always_inline)) { return first(lane); };
+            if constexpr (kStokes > 1) petacomm::collect_pairs<kLanes>(at, row[0], row[1]);
+            if constexpr (kStokes != 2)
+                row[kStokes - 1] = petacomm::collect<kLanes>([&](int lane) { return at(lane)[kStokes - 1]; });
+        }
+    };
+
+    [[gnu::always_inline]] PixelPlaces(const std::int32_t* pixels, std::int64_t n, T* rows)
+        : pixels_(pixels), n_(n), rows_(rows) {
+        for (std::int64_t i = 0; i < std::min(n, kDistance); ++i) touch<1>(i);
+    }
+
+    // Samples [i, i + kLanes) are at hand: ask for those that are kDistance later.
+    template <int kLanes>
+    [[gnu::always_inline]] void ahead(std::int64_t i) const {
+        if (i + kDistance + kLanes <= n_) touch<kLanes>(i + kDistance);
+    }
+
+    [[gnu::always_inline]] Few of(std::int64_t i) const { return {pixels_ + i, rows_}; }
+
+  private:
+    static constexpr std::int64_t kDistance = 256;
+
+    template <int kLanes>
+    [[gnu::always_inline]] void touch(std::int64_t i) const {
+        const Few few = of(i);
+        for (int lane = 0; lane < kLanes; ++lane) {
+            __builtin_prefetch(few.first(lane));
+            if constexpr (kStokes > 1) __builtin_prefetch(few.first(lane) + kStokes - 1);
+        }
+    }
+
+    const std::int32_t* pixels_;
+    std::int64_t n_;
+    T* rows_;
+};
+
+// Where the values of samples lie of which some are gaps: the first of a sample's row, and behind it the
+// rest. A gap has its one value elsewhere, and the rest of a row that counts nowhere, one of several, since
+// an addition waits for the one before. Found without branches, as none could foresee whether a sample is a
+// gap; and long before they are used, with the memory there asked for.
 template <class T, int kStokes>
 class Places {
   public:
+    static constexpr bool kGaps = true;
     static constexpr std::uint64_t kRing = 512;
     // Apart, so that what is written here need not make a compiler read the rest again.
     struct Ring {
@@ -105,6 +161,13 @@ class Places {
 
         T* first(int lane) const { return std::bit_cast<T*>(firsts[lane]); }
         T* rest(int lane) const { return std::bit_cast<T*>(rests[lane]); }
+
+        template <int kLanes>
+        [[gnu::always_inline]] void read(petacomm::Reals<kLanes> (&row)[kStokes]) const {
+            row[0] = petacomm::collect<kLanes>([this](int lane) { return *first(lane); });
+            for (int k = 1; k < kStokes; ++k)
+                row[k] = petacomm::collect<kLanes>([this, k](int lane) { return rest(lane)[k - 1]; });
+        }
     };
 
     [[gnu::always_inline]] Places(const std::int32_t* pixels, std::int64_t n, T* rows, T* gaps, Ring& ring)
@@ -194,39 +257,51 @@ template <class Work>
         work(NoGains{});
 }
 
-// What samples with these responses and gains see of the rows at their places.
-template <int kStokes, int kLanes, class Few, class Gain>
+// Call work(PixelPlaces or Places of samples [begin, begin + n)).
+template <int kStokes, class T, class Work>
+[[gnu::always_inline]] inline void for_places(const Samples& samples, std::int64_t begin, std::int64_t n,
+                                              T* rows, T* gaps, const Work& work) {
+    const std::int32_t* pixels = samples.pixels + begin;
+    if (!samples.gaps) return work(PixelPlaces<T, kStokes>(pixels, n, rows));
+    typename Places<T, kStokes>::Ring ring;
+    work(Places<T, kStokes>(pixels, n, rows, gaps, ring));
+}
+
+// What samples with these responses and gains see of the rows at their places; with kGaps, a gap its value.
+template <bool kGaps, int kStokes, int kLanes, class Few, class Gain>
 [[gnu::always_inline]] inline petacomm::Reals<kLanes> look(const petacomm::Reals<kLanes> (&response)[kStokes],
                                                            const Few& few, Gain gain,
-                                                           petacomm::Wholes<kLanes> pixel) {
+                                                           const std::int32_t* pixels) {
     using Real = petacomm::Reals<kLanes>;
-    const auto rest = [&few](int k) __attribute__((always_inline)) {
-        return petacomm::collect<kLanes>([=](int lane) { return few.rest(lane)[k]; });
-    };
-    const Real first = petacomm::collect<kLanes>([&few](int lane) { return *few.first(lane); });
-    Real value = response[0] * first;
-    if constexpr (kStokes == 2) value = value + response[1] * rest(0);
-    if constexpr (kStokes == 3) value = value + (response[1] * rest(0) + response[2] * rest(1));
-    return pixel < 0 ? first : gain * value;
+    Real row[kStokes];
+    few.template read<kLanes>(row);
+    Real value = response[0] * row[0];
+    if constexpr (kStokes == 2) value = value + response[1] * row[1];
+    if constexpr (kStokes == 3) value = value + (response[1] * row[1] + response[2] * row[2]);
+    value = gain * value;
+    if constexpr (kGaps) return petacomm::load_wide<kLanes>(pixels) < 0 ? row[0] : value;
+    return value;
 }
 
 // time[0..n) = P map for samples [begin, begin + n).
 template <int kStokes>
 void gather(Samples samples, std::int64_t begin, std::int64_t n, const double* map, const double* gaps,
             double* time) {
-    const std::int32_t* pixels = samples.pixels + begin;
-    typename Places<const double, kStokes>::Ring ring;
-    const Places<const double, kStokes> places(pixels, n, map, gaps, ring);
-    for_gains(samples.gains, [&](auto gains) __attribute__((always_inline)) {
-        petacomm::for_lanes(n, [&](auto lanes, std::int64_t i) __attribute__((always_inline)) {
-            places.template ahead<lanes()>(i);
-            petacomm::Reals<lanes()> response[kStokes];
-            respond<kStokes, lanes()>(samples, begin + i, response);
-            const auto gain = gains.template of<lanes()>(begin + i);
-            const auto pixel = petacomm::load_wide<lanes()>(pixels + i);
-            petacomm::store(time + i, look<kStokes, lanes()>(response, places.of(i), gain, pixel));
+    const auto from = [&](const auto& places) __attribute__((always_inline)) {
+        constexpr bool kGaps = std::remove_cvref_t<decltype(places)>::kGaps;
+        for_gains(samples.gains, [&](auto gains) __attribute__((always_inline)) {
+            petacomm::for_lanes(n, [&](auto lanes, std::int64_t i) __attribute__((always_inline)) {
+                places.template ahead<lanes()>(i);
+                petacomm::Reals<lanes()> response[kStokes];
+                respond<kStokes, lanes()>(samples, begin + i, response);
+                const auto gain = gains.template of<lanes()>(begin + i);
+                const std::int32_t* pixels = samples.pixels + begin + i;
+                petacomm::store(time + i,
+                                look<kGaps, kStokes, lanes()>(response, places.of(i), gain, pixels));
+            });
         });
-    });
+    };
+    for_places<kStokes>(samples, begin, n, map, gaps, from);
 }
 
 // The terms of samples as integers, on their way to the sums: they are added a few samples after they are
@@ -236,13 +311,15 @@ class Terms {
   public:
     static constexpr std::int64_t kLag = petacomm::kNativeLanes;
 
-    template <int kLanes>
+    // With kGaps, the term of a gap is `scaled`.
+    template <bool kGaps, int kLanes>
     [[gnu::always_inline]] void make(std::int64_t i, const petacomm::Reals<kLanes> (&response)[kStokes],
                                      petacomm::Reals<kLanes> scaled, petacomm::Reals<kLanes> value,
-                                     petacomm::Wholes<kLanes> pixel) {
+                                     const std::int32_t* pixels) {
         const auto fixed = [&](int k) { return petacomm::to_fixed<kLanes>(value * response[k]); };
-        const petacomm::Reals<kLanes> each = value * response[0];
-        petacomm::store(firsts_ + slot(i), petacomm::to_fixed<kLanes>(pixel < 0 ? scaled : each));
+        petacomm::Reals<kLanes> first = value * response[0];
+        if constexpr (kGaps) first = petacomm::load_wide<kLanes>(pixels) < 0 ? scaled : first;
+        petacomm::store(firsts_ + slot(i), petacomm::to_fixed<kLanes>(first));
         if constexpr (kStokes == 2) petacomm::store(rests_ + slot(i), fixed(1));
         if constexpr (kStokes == 3) petacomm::store_pairs<kLanes>(rests_ + 2 * slot(i), fixed(1), fixed(2));
     }
@@ -251,13 +328,12 @@ class Terms {
     [[gnu::always_inline]] void add(std::int64_t i, const Few& few) const {
         for (int lane = 0; lane < kLanes; ++lane) {
             const std::uint64_t from = slot(i) + static_cast<std::uint64_t>(lane);
-            *few.first(lane) += firsts_[from];
-            if constexpr (kStokes == 2) *few.rest(lane) += rests_[from];
+            std::int64_t *const first = few.first(lane), *const rest = few.rest(lane);
+            *first += firsts_[from];
+            if constexpr (kStokes == 2) *rest += rests_[from];
             if constexpr (kStokes == 3) {
                 using Pair = petacomm::Wholes<2>;
-                const Pair sum =
-                    petacomm::load<Pair>(few.rest(lane)) + petacomm::load<Pair>(rests_ + 2 * from);
-                petacomm::store(few.rest(lane), sum);
+                petacomm::store(rest, petacomm::load<Pair>(rest) + petacomm::load<Pair>(rests_ + 2 * from));
             }
         }
     }
@@ -275,25 +351,26 @@ template <int kStokes>
 void scatter(Samples samples, std::int64_t begin, std::int64_t n, const double* time, double scale,
              std::int64_t* sums, std::int64_t* gap_sums) {
     constexpr std::int64_t kLag = Terms<kStokes>::kLag;
-    const std::int32_t* pixels = samples.pixels + begin;
-    typename Places<std::int64_t, kStokes>::Ring ring;
-    const Places<std::int64_t, kStokes> places(pixels, n, sums, gap_sums, ring);
-    Terms<kStokes> terms;
-    for_gains(samples.gains, [&](auto gains) __attribute__((always_inline)) {
-        petacomm::for_lanes(n, [&](auto lanes, std::int64_t i) __attribute__((always_inline)) {
-            using Real = petacomm::Reals<lanes()>;
-            places.template ahead<lanes()>(i);
-            if (i >= kLag) terms.template add<lanes()>(i - kLag, places.of(i - kLag));
-            Real response[kStokes];
-            respond<kStokes, lanes()>(samples, begin + i, response);
-            const Real scaled = petacomm::load<Real>(time + i) * scale;
-            const Real value = scaled * gains.template of<lanes()>(begin + i);
-            terms.template make<lanes()>(i, response, scaled, value,
-                                         petacomm::load_wide<lanes()>(pixels + i));
+    const auto to = [&](const auto& places) __attribute__((always_inline)) {
+        constexpr bool kGaps = std::remove_cvref_t<decltype(places)>::kGaps;
+        Terms<kStokes> terms;
+        for_gains(samples.gains, [&](auto gains) __attribute__((always_inline)) {
+            petacomm::for_lanes(n, [&](auto lanes, std::int64_t i) __attribute__((always_inline)) {
+                using Real = petacomm::Reals<lanes()>;
+                places.template ahead<lanes()>(i);
+                if (i >= kLag) terms.template add<lanes()>(i - kLag, places.of(i - kLag));
+                Real response[kStokes];
+                respond<kStokes, lanes()>(samples, begin + i, response);
+                const Real scaled = petacomm::load<Real>(time + i) * scale;
+                const Real value = scaled * gains.template of<lanes()>(begin + i);
+                const std::int32_t* pixels = samples.pixels + begin + i;
+                terms.template make<kGaps, lanes()>(i, response, scaled, value, pixels);
+            });
         });
-    });
-    for (std::int64_t i = std::max<std::int64_t>(0, n - kLag); i < n; ++i)
-        terms.template add<1>(i, places.of(i));
+        for (std::int64_t i = std::max<std::int64_t>(0, n - kLag); i < n; ++i)
+            terms.template add<1>(i, places.of(i));
+    };
+    for_places<kStokes>(samples, begin, n, sums, gap_sums, to);
 }
 
 }  // namespace petamap::mapmaking

@@ -82,11 +82,16 @@ Samples ExpandedSamples::of(const Block& block, std::size_t number, Shared& shar
         if (begin < end) parts->number(block.stream, start + begin, end - begin, pixels + begin);
         index->localize(pixels + begin, end - begin);
     }
-    if (gap_bits)
+    const bool gaps = gap_bits && count_gaps(gap_bits, block.first, block.first + n) > 0;
+    if (gaps)
         number_marked_gaps(gap_bits, block.first, gap_length, start - stream.start, first_slots[number], n,
                            pixels);
-    return {pixels, polarized ? scratch.angles.data() : nullptr, nullptr, responses[2 * block.stream],
-            responses[2 * block.stream + 1]};
+    return {pixels,
+            polarized ? scratch.angles.data() : nullptr,
+            nullptr,
+            responses[2 * block.stream],
+            responses[2 * block.stream + 1],
+            gaps};
 }
 
 const std::uint32_t* KeptSamples::read_angles(const Block& block, Scratch& scratch) const {

@@ -28,11 +28,12 @@ struct PsiRow {
 // Kept: arrays over all samples that the rank holds.
 struct KeptSamples {
     const std::int32_t* pixels;
-    const std::uint32_t* angles;  // may be null
-    std::span<const PsiRow> psi;  // one a stream, or none: read in the place of angles
-    const float* gains;           // may be null
-    const double* responses;      // intensity and efficiency of each stream
-    const std::int64_t* turns;    // one a block: those of lower turns go first, unless the map stays in cache
+    const std::uint32_t* angles;   // may be null
+    std::span<const PsiRow> psi;   // one a stream, or none: read in the place of angles
+    const float* gains;            // may be null
+    const double* responses;       // intensity and efficiency of each stream
+    const std::uint8_t* has_gaps;  // one a block: whether any of its samples is a gap
+    const std::int64_t* turns;  // one a block: those of lower turns go first, unless the map stays in cache
 
     struct Shared {};
     // Of a block.
@@ -42,10 +43,13 @@ struct KeptSamples {
 
     void begin_run(const Block& /*block*/, Shared& /*shared*/) const {}
 
-    Samples of(const Block& block, std::size_t /*number*/, Shared& /*shared*/, Scratch& scratch) const {
-        return {pixels + block.first, psi.empty() ? angles_of(block) : read_angles(block, scratch),
-                gains ? gains + block.first : nullptr, responses[2 * block.stream],
-                responses[2 * block.stream + 1]};
+    Samples of(const Block& block, std::size_t number, Shared& /*shared*/, Scratch& scratch) const {
+        return {pixels + block.first,
+                psi.empty() ? angles_of(block) : read_angles(block, scratch),
+                gains ? gains + block.first : nullptr,
+                responses[2 * block.stream],
+                responses[2 * block.stream + 1],
+                has_gaps[number] != 0};
     }
 
     BlockOrder order(std::span<const Block> blocks, std::vector<std::int64_t> numbers, int n_threads,

@@ -56,33 +56,6 @@ struct UnitCircle {
 
 inline constexpr UnitCircle kUnitCircle;
 
-// Those that at(lane) points to.
-template <int kLanes, class At>
-[[gnu::always_inline]] inline void gather_cos_sin(const At& at, petacomm::Reals<kLanes>& cosine,
-                                                  petacomm::Reals<kLanes>& sine) {
-    const auto pair = [&](int lane) __attribute__((always_inline)) {
-        return petacomm::load<petacomm::Reals<2>>(at(lane));
-    };
-    if constexpr (kLanes == 1) {
-        const double* values = at(0);
-        cosine = values[0], sine = values[1];
-    } else if constexpr (kLanes == 2) {
-        cosine = petacomm::shuffle<0, 2>(pair(0), pair(1));
-        sine = petacomm::shuffle<1, 3>(pair(0), pair(1));
-    } else if constexpr (kLanes == 4) {
-        const auto even = petacomm::join(pair(0), pair(2)), odd = petacomm::join(pair(1), pair(3));
-        cosine = petacomm::shuffle<0, 4, 2, 6>(even, odd);
-        sine = petacomm::shuffle<1, 5, 3, 7>(even, odd);
-    } else {
-        const auto four = [&](int lane) __attribute__((always_inline)) {
-            return petacomm::join(pair(lane), pair(lane + 2));
-        };
-        const auto even = petacomm::join(four(0), four(4)), odd = petacomm::join(four(1), four(5));
-        cosine = petacomm::shuffle<0, 8, 2, 10, 4, 12, 6, 14>(even, odd);
-        sine = petacomm::shuffle<1, 9, 3, 11, 5, 13, 7, 15>(even, odd);
-    }
-}
-
 }  // namespace detail
 
 // Those of the nearest part of a turn, and a rotation by the rest x, |x| <= pi/512. Of that, polynomials of
@@ -95,7 +68,7 @@ template <int kLanes>
     Real c, s;
     const auto at = [=](int lane)
                         __attribute__((always_inline)) { return detail::kUnitCircle.nearest(angles[lane]); };
-    detail::gather_cos_sin<kLanes>(at, c, s);
+    petacomm::collect_pairs<kLanes>(at, c, s);
     // in units of 2 pi / 2^41, with a sign
     const Real x = petacomm::load_lower<kLanes, 9>(angles), x2 = x * x;
     const Real small_sine = x * (0x1.921fb5443c717p-39 + x2 * -0x1.4abb9b6187e11p-118);
@@ -119,7 +92,7 @@ template <int kLanes>
     Real c, s;
     const auto at = [&](int lane)
                         __attribute__((always_inline)) { return detail::kUnitCircle.part(numbers[lane]); };
-    detail::gather_cos_sin<kLanes>(at, c, s);
+    petacomm::collect_pairs<kLanes>(at, c, s);
     const Real x = ((angle - number * kPart[0]) - number * kPart[1]) - number * kPart[2], x2 = x * x;
     const Real small_sine = x + x * (x2 * (-1.0 / 6 + x2 * (1.0 / 120)));
     const Real less = x2 * (-0.5 + x2 * (1.0 / 24));  // cos(x) - 1

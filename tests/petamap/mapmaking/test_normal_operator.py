@@ -9,6 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from small_systems import (
+    Bad,
     as_matrix,
     compressed,
     dense,
@@ -101,6 +102,18 @@ def test_first_half_filled_and_last_blocks(n_samp):
     found, expected = matrix_of(system), dense_with_gaps(made, numbered(4), system, "IQU", 64, "exact")
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13 * np.abs(expected).max())
     assert np.linalg.eigvalsh((found + found.T) / 2).min() > 0
+
+
+@pytest.mark.parametrize("stokes", ["I", "QU", "IQU"])
+@pytest.mark.parametrize("gains", [None, 3.0])
+def test_blocks_with_and_without_gaps(stokes, gains):
+    made = recorded(np.random.default_rng(8), 2, 5000, 4, 64, gains=gains)
+    bad = np.zeros((2, 5000), bool)
+    bad[0, 100:140] = bad[1, 4321] = True  # blocks of 1792 samples
+    made = replace(made, flags=(Bad(bad),))
+    system = make_system([made], numbered(4), stokes=stokes, n_lag=64)
+    found, expected = matrix_of(system), dense_with_gaps([made], numbered(4), system, stokes, 64, "exact")
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("stokes", ["I", "QU", "IQU"])
