@@ -210,7 +210,7 @@ def expanded_table(alike: bool = False) -> Any:
 
 
 def visit_arguments(n_stokes: int = 3) -> list[Any]:
-    table = full((5, 1 + 2 * n_stokes), I32)
+    table = full((5, 2 + n_stokes), I32)
     table[:, 0] = 0, 1, 1, 3, 2
     return [numbers(0, 3, 5), numbers(0, 2, 4, 4, 5, 5), table, n_stokes]
 

@@ -19,7 +19,7 @@ using petacomm::RealColumns, petacomm::WholeColumns;
 constexpr std::int64_t kFactorRow = kBaselineBand + 1;
 
 std::int32_t to_bits(double weight) { return std::bit_cast<std::int32_t>(static_cast<float>(weight)); }
-double to_weight(std::int32_t bits) { return static_cast<double>(std::bit_cast<float>(bits)); }
+double to_number(std::int32_t bits) { return static_cast<double>(std::bit_cast<float>(bits)); }
 
 // Calls end() where a visit ends, and next_interval() where an interval does.
 template <class Visitor>
@@ -70,8 +70,7 @@ class Counter {
     std::uint8_t *rows_, *slots_;
 };
 
-// With t the time since the knot before, in steps, or 0 where baselines are constant, and r the response, the
-// weights of a visit are w (sum of r - sum of t r) on that knot and w (sum of t r) on the one after.
+// Time counts from the knot before, in steps, and is 0 where baselines are constant.
 template <int kStokes>
 class Compressor {
   public:
@@ -93,10 +92,7 @@ class Compressor {
         squares_ += t * t;
         double each[kStokes];
         response_.of(i, gains_ ? gains_[i] : 1.0, each);
-        for (int k = 0; k < kStokes; ++k) {
-            sums_[k] += each[k];
-            times_[k] += t * each[k];
-        }
+        for (int k = 0; k < kStokes; ++k) sums_[k] += each[k];
     }
 
     void next_interval() { ++interval_; }
@@ -112,7 +108,7 @@ class Compressor {
             else if (counts_.gaps++ < out_.room.gaps) {
                 std::int32_t* visit = out_.gaps + (counts_.gaps - 1) * visit_size(1);
                 visit[0] = from_.gap_rows[~row];
-                write_weights(visit + 1, n_, time_);
+                write_sums<1>(visit + 1, &n_);
             }
             ++counts[1];
         }
@@ -124,7 +120,6 @@ class Compressor {
         }
         n_ = time_ = squares_ = 0.0;
         std::fill_n(sums_, kStokes, 0.0);
-        std::fill_n(times_, kStokes, 0.0);
     }
 
     VisitCounts counts() const { return counts_; }
@@ -133,12 +128,13 @@ class Compressor {
     void write(std::int32_t row) const {
         std::int32_t* visit = out_.pixels + (counts_.pixels - 1) * visit_size(kStokes);
         visit[0] = row;
-        for (int k = 0; k < kStokes; ++k) write_weights(visit + 1 + 2 * k, sums_[k], times_[k]);
+        write_sums<kStokes>(visit + 1, sums_);
     }
 
-    void write_weights(std::int32_t* weights, double sum, double time) const {
-        weights[0] = to_bits(weight_ * (sum - time));
-        weights[1] = to_bits(weight_ * time);
+    template <int kSums>
+    void write_sums(std::int32_t* to, const double* sums) const {
+        to[0] = to_bits(time_ / n_);
+        for (int k = 0; k < kSums; ++k) to[1 + k] = to_bits(weight_ * sums[k]);
     }
 
     const VisitSamples& from_;
@@ -148,7 +144,7 @@ class Compressor {
     const float* gains_ = nullptr;
     std::int64_t interval_ = 0;
     double n_ = 0.0, time_ = 0.0, squares_ = 0.0;
-    double sums_[kStokes] = {}, times_[kStokes] = {};
+    double sums_[kStokes] = {};
     VisitCounts counts_ = {0, 0};
 };
 
@@ -165,18 +161,29 @@ auto for_stokes(int n_stokes, const Work& work) {
     }
 }
 
-// Write the visits of an interval with the rows `groups`; return the end of what is written.
+// Write the visits of an interval with the rows `groups`; return the end of what is written. Times are
+// averaged by the sizes of what visits sum, of which one alone tells nothing where it is 0.
 template <int kStokes>
 std::int32_t* merge_interval(const std::int32_t* from, const std::int32_t* end, const std::int32_t* groups,
                              std::int32_t* to) {
-    constexpr int kSize = visit_size(kStokes), kWeights = kSize - 1;
+    constexpr int kSize = visit_size(kStokes);
     while (from != end) {
         const std::int32_t group = groups[from[0]];
-        double sums[kWeights] = {};
-        for (; from != end && groups[from[0]] == group; from += kSize)
-            for (int k = 0; k < kWeights; ++k) sums[k] += to_weight(from[1 + k]);
+        double sums[kStokes] = {}, time = 0.0, sizes = 0.0;
+        for (; from != end && groups[from[0]] == group; from += kSize) {
+            double square = 0.0;
+            for (int k = 0; k < kStokes; ++k) {
+                const double sum = to_number(from[2 + k]);
+                sums[k] += sum;
+                square += sum * sum;
+            }
+            const double size = std::sqrt(square);
+            time += size * to_number(from[1]);
+            sizes += size;
+        }
         to[0] = group;
-        for (int k = 0; k < kWeights; ++k) to[1 + k] = to_bits(sums[k]);
+        to[1] = to_bits(sizes > 0 ? time / sizes : 0.0);
+        for (int k = 0; k < kStokes; ++k) to[2 + k] = to_bits(sums[k]);
         to += kSize;
     }
     return to;
@@ -194,11 +201,11 @@ void gather_stream(const Visits& visits, std::int64_t knot, std::int64_t end, co
         Real before{}, after{};
         for (; visit != last; visit += kSize) {
             const double* row = from + std::int64_t{visit[0]} * kStokes * kWidth;
-            for (int k = 0; k < kStokes; ++k) {
-                const Real value = load<Real>(row + k * kWidth);
-                before += to_weight(visit[1 + 2 * k]) * value;
-                after += to_weight(visit[2 + 2 * k]) * value;
-            }
+            const double time = to_number(visit[1]);
+            Real value = to_number(visit[2]) * load<Real>(row);
+            for (int k = 1; k < kStokes; ++k) value += to_number(visit[2 + k]) * load<Real>(row + k * kWidth);
+            before += (1 - time) * value;
+            after += time * value;
         }
         double* at = to + knot * kWidth;
         store(at, load<Real>(at) + before);
@@ -222,9 +229,9 @@ void scatter_stream(const Visits& visits, std::int64_t knot, std::int64_t end, c
         const Real after = load<Real>(from + (knot + 1) * kWidth) * scale;
         for (; visit != last; visit += kSize) {
             std::int64_t* row = sums + std::int64_t{visit[0]} * kStokes * kWidth;
-            for (int k = 0; k < kStokes; ++k)
-                add(row + k * kWidth,
-                    to_weight(visit[1 + 2 * k]) * before + to_weight(visit[2 + 2 * k]) * after);
+            const double time = to_number(visit[1]);
+            const Real value = (1 - time) * before + time * after;
+            for (int k = 0; k < kStokes; ++k) add(row + k * kWidth, to_number(visit[2 + k]) * value);
         }
     }
 }
@@ -240,8 +247,8 @@ void scatter_to_gaps(const Visits& visits, std::int64_t knot, std::int64_t end, 
         for (std::int64_t i = visits.firsts[knot]; i < visits.firsts[knot + 1]; ++i) {
             const std::int32_t* visit = visits.table + i * kSize;
             double* gap = gaps + std::int64_t{visit[0]} * kWidth;
-            const Real value = to_weight(visit[1]) * before + to_weight(visit[2]) * after;
-            store(gap, load<Real>(gap) + value);
+            const double time = to_number(visit[1]);
+            store(gap, load<Real>(gap) + to_number(visit[2]) * ((1 - time) * before + time * after));
         }
     }
 }

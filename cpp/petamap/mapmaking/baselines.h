@@ -13,9 +13,11 @@ namespace petamap::mapmaking {
 // Lags of the inverse covariance of baselines, without the first.
 constexpr int kBaselineBand = 8;
 
-// A row of a table of visits: its row in a vector; then, as the bits of floats, for each Stokes parameter its
-// weights on the knots before and after, the responses of its samples in them.
-constexpr int visit_size(int n_stokes) { return 1 + 2 * n_stokes; }
+// A row of a table of visits: its row in a vector; then, as the bits of floats, the mean time of its samples
+// t since the knot before, in steps, and for each Stokes parameter the sum of their responses and weights w.
+// So B is P^T W F with F averaged over the samples of a visit: (1 - t) sum on the knot before, t sum on the
+// one after. Where responses are equal in a visit nothing is lost; and the model never has more than F^T W F.
+constexpr int visit_size(int n_stokes) { return 2 + n_stokes; }
 
 // The samples of which visits are made: pixels are local, gaps are ~slot. `first` is the position of the
 // first of them in its stream.

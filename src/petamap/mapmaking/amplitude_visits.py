@@ -75,18 +75,18 @@ def join_blocks(table: Int32Array, places: Int64Array, n_stokes: int) -> tuple[I
 
     Returns
     -------
-    table : int32 (n_visits, 1 + 2 n_stokes)
-        By amplitude (`VisitRows`); all weight is on the knot before.
+    table : int32 (n_visits, 2 + n_stokes)
+        By amplitude (`VisitRows`), at the time of the knot before.
     places : int64 (n_visits,)
     """
     n_rows = int(table[:, _ROW].max(initial=0)) + 1
     keys, visit = np.unique(places * n_rows + table[:, _ROW], return_inverse=True)
     values = table[:, _SUMS:].view(np.float32).astype(np.float64)
     sums = [np.bincount(visit, column, len(keys)).astype(np.float64) for column in values.T]
-    out = np.zeros((len(keys), 1 + 2 * n_stokes), np.int32)
+    out = np.zeros((len(keys), 2 + n_stokes), np.int32)
     out[:, 0] = keys % n_rows
     for k, one in enumerate(sums):
-        out[:, 1 + 2 * k] = _bits(one)
+        out[:, 2 + k] = _bits(one)
     return out, keys // n_rows
 
 

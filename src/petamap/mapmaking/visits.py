@@ -34,9 +34,10 @@ class VisitRows:
         First knot of each stream.
     firsts : int64 (n_knots + 1,)
         First visit of the interval after each knot.
-    table : int32 (n_visits, 1 + 2 n_stokes)
-        Of each visit the row of vectors that it sees; then, as the bits of float32, for each Stokes parameter
-        its weights on the knots before and after (``cpp/petamap/mapmaking/baselines.h``).
+    table : int32 (n_visits, 2 + n_stokes)
+        Of each visit the row of vectors that it sees; then, as the bits of float32, its mean time since the
+        knot before and for each Stokes parameter the sum of responses and weights
+        (``cpp/petamap/mapmaking/baselines.h``).
     keys : int64 (n_rows,)
         Key of each row, increasing: of a pixel, or of the unknown that a gap is.
     n_stokes : int
@@ -241,7 +242,7 @@ class _Outbox:
         ends = np.concatenate([np.zeros((1, 3), np.int64), np.cumsum(lengths, axis=0)])
         n_intervals, n_visits, n_gaps = (int(n) for n in ends[-1])
         counts, products = np.zeros((n_intervals, 2), np.int64), np.zeros((n_intervals, 3))
-        visits = np.empty((n_visits, 1 + 2 * n_stokes), np.int32)
+        visits = np.empty((n_visits, 2 + n_stokes), np.int32)
         gaps = np.empty((n_gaps, 3), np.int32)
 
         def write(number: int) -> None:
