@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from petacomm import __version__
-from petacomm.cli import completion, datatypes, mapping, net, record, topology, tune
+from petacomm.cli import completion, config, datatypes, mapping, net, record, topology, tune
 from petacomm.cli.parser import Parser, command_parser, run_command
 
 _DESCRIPTION = "Communication for jobs that must scale: predicted, placed and timed."
@@ -20,6 +20,7 @@ start here:
   petacomm tune --out tuning -- mpiexec -n 8
                                            faster algorithms of MPI's collectives, as rules for it
   mpiexec -n 4 petacomm datatypes bench    packing, datatypes and shared memory on this machine
+  mpicc program.c $(petacomm config)       for programs in C and Fortran
 
 exit codes: 0 done, 2 configuration, 3 input data, 5 resources, 130 interrupted, 143 terminated
 """
@@ -27,7 +28,7 @@ exit codes: 0 done, 2 configuration, 3 input data, 5 resources, 130 interrupted,
 
 def build_parser() -> Parser:
     """Return the parser of the command line; it imports nothing heavy."""
-    modules = net, mapping, record, tune, topology, datatypes, completion
+    modules = net, mapping, record, tune, topology, datatypes, config, completion
     return command_parser("petacomm", __version__, _DESCRIPTION, _EPILOG, modules)
 
 

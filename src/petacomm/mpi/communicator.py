@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import os
 from dataclasses import dataclass
-from typing import Any, Literal, NoReturn, Protocol, TypeAlias
+from typing import Any, Literal, NoReturn, Protocol, TypeAlias, cast
 
 import numpy as np
 
@@ -195,6 +195,29 @@ class MpiCommunicator:
             "or": self.mpi.BOR,
         }
 
+    @classmethod
+    def of_handle(cls, handle: int) -> MpiCommunicator:
+        """Return the communicator over that of a program in C or Fortran, the same in each call. Collective.
+
+        Parameters
+        ----------
+        handle : int
+            Of Fortran (``MPI_Comm_c2f``), which does not depend on how mpi4py was compiled.
+        """
+        mpi = load_mpi()
+        theirs = mpi.Comm.f2py(handle)
+        key = _attribute(mpi)
+        found = theirs.Get_attr(key)
+        if found is None:
+            found = cls(theirs)
+            theirs.Set_attr(key, found)
+        return cast(MpiCommunicator, found)
+
+    @property
+    def handle(self) -> int:
+        """Fortran's handle of the communicator."""
+        return int(self.mpi_comm.py2f())
+
     @property
     def bytes_sent(self) -> int:
         return sum(traffic.bytes for traffic in self.traffic.values())
@@ -374,6 +397,12 @@ class MpiCommunicator:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         self.mpi.COMM_WORLD.Abort(code)
         raise SystemExit(code)
+
+
+@functools.cache
+def _attribute(mpi: Any) -> int:
+    """Return the key under which a program's communicator keeps the one over it: handles are used again."""
+    return int(mpi.Comm.Create_keyval())
 
 
 def _width(rows: AnyArray) -> int:

@@ -41,8 +41,8 @@ _MOST_CONNECTED, _MOST_COMMON = 2048, 1 << 22
 
 # Bytes of a visit of a pixel, of a gap and of a knot, and of the last two for each vector that it is applied
 # to at once, held once. A process took 1145 MB of 1171 told with 24 million samples, 12 million visits; when
-# visits had 8 bytes more, 7.9 GB of 8.5 with 68 million gaps, and two, which hold them twice, 6.8 of 7.2 GB each
-# with half of these.
+# visits had 8 bytes more, 7.9 GB of 8.5 with 68 million gaps, and two, which hold them twice, 6.8 of 7.2 GB
+# each with half of these.
 _VISIT_BYTES, _GAP_BYTES, _KNOT_BYTES = 23, 9, 140
 _GAP_VECTOR_BYTES, _KNOT_VECTOR_BYTES = 24, 16
 _MOST_COPIES = 2

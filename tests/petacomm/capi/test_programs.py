@@ -1,0 +1,137 @@
+"""Programs in C, C++ and Fortran that use petacomm.h, built as their users do."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cases import cases
+from commands import run_command
+from mpi import MPIEXEC
+from recorded import COMPILER, petacomm, require_compiler
+
+from petacomm.capi import cmake_folder, compile_words, fortran_module
+
+ROOT = Path(__file__).parents[3]
+EXAMPLES, SUPPORT = ROOT / "examples", ROOT / "tests" / "support"
+WARNINGS = ["-std=c99", "-Wall", "-Wextra", "-Werror"]
+
+
+def built(folder, source, *words):
+    require_compiler()
+    program = folder / source.stem
+    run_command([COMPILER, *WARNINGS, *words, source, *compile_words(), "-o", program], check=True)
+    return program
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("programs")
+
+
+@pytest.fixture(scope="module")
+def example(folder):
+    return built(folder, EXAMPLES / "shared_keys.c")
+
+
+@pytest.fixture(scope="module")
+def every_function(folder):
+    return built(folder, SUPPORT / "capi_program.c")
+
+
+def run(program, n_ranks, **options):
+    return run_command([MPIEXEC, "-n", n_ranks, program], **options)
+
+
+@pytest.mark.parametrize("n_ranks", [1, *cases(3, long=(2, 5))])
+def test_the_example(example, n_ranks):
+    done = run(example, n_ranks, check=True)
+    assert done.stdout == f"{1000 + 500 * (n_ranks - 1)} keys in all\n" and not done.stderr
+
+
+@pytest.mark.parametrize("n_ranks", [1, *cases(3, long=(2, 5))])
+def test_every_function(every_function, n_ranks):
+    done = run(every_function, n_ranks, check=True)
+    *told, end = done.stdout.splitlines()
+    assert end == "all is right" and len(told) == 3 and not done.stderr
+    assert "keys must be sorted" in told[0]
+    assert "an array of -1" in told[1]
+    assert "no reduction 'best'" in told[2]
+
+
+def test_an_interpreter_that_is_not_there(example):
+    environment = {**os.environ, "PETACOMM_PYTHON": "/nowhere/python"}
+    done = run(example, 1, env=environment)
+    assert done.returncode != 0 and done.stderr
+
+
+def test_without_the_words_of_config_the_compiler_says_what_lacks():
+    require_compiler()
+    done = run_command(
+        [COMPILER, "-c", cmake_folder() / "petacomm.c", f"-I{compile_words()[3][2:]}", "-o", os.devnull]
+    )
+    assert done.returncode != 0 and "petacomm config" in done.stderr
+
+
+def test_cplusplus(folder):
+    require_compiler()
+    if shutil.which("c++") is None:
+        pytest.skip("no compiler of C++")
+    shutil.copy(EXAMPLES / "shared_keys.c", folder / "shared_keys.cpp")
+    shown = run_command([COMPILER, "-show"], check=True).stdout.split()[1:]
+    words = [folder / "shared_keys.cpp", *compile_words(), *shown, "-o", folder / "in_cpp"]
+    run_command(["c++", *words], check=True)
+    assert run(folder / "in_cpp", 2, check=True).stdout == "1500 keys in all\n"
+
+
+def test_cmake(folder):
+    require_compiler()
+    cmake = Path(sys.executable).with_name("cmake")
+    if not cmake.exists():
+        pytest.skip("no cmake for this Python: pip install cmake")
+    project = folder / "project"
+    project.mkdir()
+    (project / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.18)\nproject(sums C)\nfind_package(petacomm REQUIRED)\n"
+        f"add_executable(sums {EXAMPLES / 'shared_keys.c'})\ntarget_link_libraries(sums petacomm::petacomm)\n"
+    )
+    given = [f"-Dpetacomm_DIR={cmake_folder()}", f"-DMPI_C_COMPILER={COMPILER}"]
+    configure = [cmake, "-S", project, "-B", project / "build", *given]
+    without = run_command([*configure, "-DPETACOMM_PYTHON=/nowhere"])
+    assert without.returncode != 0 and "set PETACOMM_PYTHON" in without.stderr.replace("\n", " ")
+    run_command([*configure, f"-DPETACOMM_PYTHON={sys.executable}"], check=True)
+    run_command([cmake, "--build", project / "build"], check=True)
+    assert run(project / "build" / "sums", 2, check=True).stdout == "1500 keys in all\n"
+
+
+def test_fortran(folder):
+    """By the MPICH of the system, whose library the mpi4py of PyPI finds under the name that it asks for."""
+    mpifort, library = shutil.which("mpifort"), next(Path("/usr/lib").glob("*/libmpich.so.12"), None)
+    if mpifort is None or library is None:
+        pytest.skip("no Fortran of MPICH: apt install libmpich-dev gfortran")
+    where = folder / "fortran"
+    where.mkdir()
+    (where / "libmpi.so.12").symlink_to(library)
+    run_command([mpifort, "-c", fortran_module()], cwd=where, check=True)
+    words = [EXAMPLES / "shared_keys.f90", *compile_words(), "-o", "sums"]
+    run_command([mpifort, *words], cwd=where, check=True)
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(where)}
+    done = run_command(
+        [Path(mpifort).with_name("mpiexec"), "-n", 2, "./sums"], cwd=where, env=environment, check=True
+    )
+    assert done.stdout == "1500 keys in all\n"
+
+
+@pytest.mark.parametrize(
+    ("option", "expected"), [("--cmake", cmake_folder()), ("--fortran", fortran_module())]
+)
+def test_config_tells_where_files_are(option, expected):
+    assert petacomm("config", option, check=True).stdout == f"{expected}\n"
+
+
+def test_config_tells_words_of_the_compiler():
+    done = petacomm("config", check=True)
+    assert done.stdout.split() == compile_words()
+    assert subprocess.list2cmdline(compile_words()) == done.stdout.strip()  # nothing that a shell would split
