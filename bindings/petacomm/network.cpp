@@ -274,13 +274,16 @@ void bind_routes(nb::module_& module) {
             nb::arg("shape"), nb::arg("wrap"), nb::arg("vertex").noconvert(), nb::arg("n_links"))
         .def(
             "__init__",
-            [](Routes* made, const std::vector<int>& sizes, const std::vector<bool>& every, bool cliques,
+            [](Routes* made, const std::vector<int>& sizes, const std::vector<int>& cables, bool cliques,
                In<std::int32_t> vertex, std::int64_t n_links) {
-                require(cliques && sizes.size() == every.size(), "every: one for each of the sizes");
+                require(cliques && sizes.size() == cables.size(), "cables: one for each of the sizes");
+                constexpr int kMost = 1 << 20;
+                require(std::ranges::all_of(cables, [](int n) { return n >= 0 && n <= kMost; }),
+                        "cables: of pairs of groups, 0 where each vertex has a link");
                 require_product(sizes, 16, most_vertices, "sizes: up to 16 levels and 2^26 vertices");
-                make_routes<CliqueRoutes>(made, vertex, n_links, sizes, every);
+                make_routes<CliqueRoutes>(made, vertex, n_links, sizes, cables);
             },
-            nb::arg("sizes"), nb::arg("every"), nb::arg("cliques"), nb::arg("vertex").noconvert(),
+            nb::arg("sizes"), nb::arg("cables"), nb::arg("cliques"), nb::arg("vertex").noconvert(),
             nb::arg("n_links"))
         .def(
             "__init__",

@@ -142,7 +142,7 @@ def _network() -> dict[str, Callable[[], list[Any]]]:
             1, *finish(),
         ],
         "Routes": lambda: [[3, 2], [True, False], numbers(*range(6), dtype=I32), 18],
-        "Routes 2": lambda: [[3, 2], [True, False], True, numbers(5, 0, 3, dtype=I32), 14],
+        "Routes 2": lambda: [[3, 2], [0, 1], True, numbers(5, 0, 3, dtype=I32), 14],
         "Routes 3": lambda: [[3], [3], numbers(2, 0, dtype=I32), 18],
         "Routes.add_loads": lambda: [routes(), *pairs(), full(3), full(18)],
         "Routes.count_hops": lambda: [routes(), *pairs(), full(3, I32)],

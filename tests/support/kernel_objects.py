@@ -239,7 +239,7 @@ OTHERS: dict[str, list[Callable[[], Any]]] = {
     "Routes": [
         lambda: of("network").Routes([2], [False], full(1, I32), 2),
         lambda: of("network").Routes([3], [3], numbers(2, 0, dtype=I32), 18),
-        lambda: of("network").Routes([3, 2], [True, False], True, numbers(5, 0, 3, dtype=I32), 14),
+        lambda: of("network").Routes([3, 2], [0, 1], True, numbers(5, 0, 3, dtype=I32), 14),
     ],
     "PixelIndex": [
         lambda: of("mapmaking").PixelIndex(0),

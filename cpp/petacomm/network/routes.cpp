@@ -32,13 +32,14 @@ TorusRoutes::TorusRoutes(const std::vector<int>& shape, const std::vector<bool>&
     }
 }
 
-CliqueRoutes::CliqueRoutes(const std::vector<int>& sizes, const std::vector<bool>& every)
-    : sizes_(sizes), inner_{1}, every_(every), first_{0} {
+CliqueRoutes::CliqueRoutes(const std::vector<int>& sizes, const std::vector<int>& cables)
+    : sizes_(sizes), inner_{1}, cables_(cables), first_{0} {
     for (const int size : sizes) inner_.push_back(inner_.back() * size);
     const std::int64_t n_vertices = inner_.back();
     for (std::size_t index = 0; index < sizes.size(); ++index) {
-        const std::int64_t groups = n_vertices / (every[index] ? 1 : inner_[index]);
-        const std::int64_t peers = (sizes[index] - 1) * (every[index] ? inner_[index] : 1);
+        const bool every = cables[index] == 0;
+        const std::int64_t groups = n_vertices / (every ? 1 : inner_[index]);
+        const std::int64_t peers = std::int64_t{sizes[index] - 1} * (every ? inner_[index] : cables[index]);
         first_.push_back(first_.back() + groups * peers);
     }
 }

@@ -79,11 +79,11 @@ class TorusRoutes {
     std::vector<std::int32_t> places_;  // (n_vertices, n_dimensions)
 };
 
-// Cliques of cliques: at levels with `every`, each vertex has a link to each of the other groups; else each
-// pair of groups has one cable.
+// Cliques of cliques: at levels without cables, each vertex has a link to each of the other groups; else each
+// pair of groups has so many cables.
 class CliqueRoutes {
   public:
-    CliqueRoutes(const std::vector<int>& sizes, const std::vector<bool>& every);
+    CliqueRoutes(const std::vector<int>& sizes, const std::vector<int>& cables);
 
     std::int64_t n_vertices() const { return inner_.back(); }
     std::int64_t n_links() const { return first_.back(); }
@@ -102,21 +102,23 @@ class CliqueRoutes {
         const int inner = inner_[index], size = sizes_[index];
         const int here = a / inner, there = b / inner;
         const int near = here % size, far = there % size;
-        const int peer = far - (far > near);
-        if (every_[index]) {
+        const int peer = far - (far > near), cables = cables_[index];
+        if (cables == 0) {
             each(first_[index] + (static_cast<std::int64_t>(a) * (size - 1) + peer) * inner + b % inner, 1.0);
             return;
         }
-        const int out = here * inner + peer % inner;
-        const int arrival = there * inner + (near - (near > far)) % inner;
+        const auto cable = static_cast<int>((std::int64_t{a} + b) % cables);
+        const std::int64_t port = std::int64_t{peer} * cables + cable;
+        const std::int64_t other = std::int64_t{near - (near > far)} * cables + cable;
+        const int out = here * inner + static_cast<int>(port % inner);
+        const int arrival = there * inner + static_cast<int>(other % inner);
         walk(a, out, each);
-        each(first_[index] + static_cast<std::int64_t>(here) * (size - 1) + peer, 1.0);
+        each(first_[index] + std::int64_t{here} * (size - 1) * cables + port, 1.0);
         walk(arrival, b, each);
     }
 
   private:
-    std::vector<int> sizes_, inner_;
-    std::vector<bool> every_;
+    std::vector<int> sizes_, inner_, cables_;
     std::vector<std::int64_t> first_;
 };
 

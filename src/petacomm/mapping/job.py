@@ -36,7 +36,8 @@ from petacomm.topology import (
 from petacomm.topology.detect import detect_allocation
 
 _SHAPES = ("shape", "children", "parents", "sizes")
-_PARTS = ("nodes", "hosts", "wrap", "groups", "routers", "nodes_per_router", "supernodes", *_SHAPES)
+_NUMBERS = ("groups", "routers", "nodes_per_router", "cables", "supernodes")
+_PARTS = ("nodes", "hosts", "wrap", *_NUMBERS, *_SHAPES)
 _MACHINE = ("name", "detect", *_PARTS)
 _ANY = "one-node"  # what is not known of a machine that is detected
 _MAP = ("strategy", "refine", "seed")
@@ -257,9 +258,7 @@ class _Reader:
                 "name", "no machine", 'write name = "bluegene-l" in [machine], or give --machine'
             )
         machine = self._within("name", lambda: load_machine(str(name)), table)
-        numbers = {key: table.shape(key) for key in _SHAPES} | {
-            key: table.get(key, int) for key in ("groups", "routers", "nodes_per_router", "supernodes")
-        }
+        numbers = {key: table.shape(key) for key in _SHAPES} | {key: table.get(key, int) for key in _NUMBERS}
         numbers["wrap"] = table.get("wrap", (bool, list))
         if "shape" in given:
             numbers["shape"] = list(parse_shape(given["shape"]))

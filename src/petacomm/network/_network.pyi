@@ -147,7 +147,7 @@ class Routes:
     def __init__(
         self,
         sizes: Sequence[int],
-        every: Sequence[bool],
+        cables: Sequence[int],
         cliques: bool,
         vertex: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
         n_links: int,

@@ -35,7 +35,8 @@ def kernel_routes(network: Network) -> Any:
     elif isinstance(full, CliqueHierarchy):
         vertex = vertex // full.nodes_per_vertex
         levels = full.levels
-        kind = {"sizes": [level.size for level in levels], "every": [level.fully_linked for level in levels]}
+        cables = [0 if level.fully_linked else level.cables for level in levels]
+        kind = {"sizes": [level.size for level in levels], "cables": cables}
         kind["cliques"] = True
     elif isinstance(full, FatTree):
         kind = {"children": list(full.children), "parents": list(full.parents)}

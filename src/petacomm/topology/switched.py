@@ -12,6 +12,8 @@ import numpy.typing as npt
 from petacomm.base.errors import ConfigError
 from petacomm.base.typing import Int64Array
 
+_MOST_CABLES = 1 << 20  # of a pair of groups
+
 
 class FatTree:
     """A generalized fat tree of switches (Oehring et al. 1995): XGFT(h; m_1..m_h; w_1..w_h).
@@ -83,12 +85,15 @@ class CliqueLevel:
     size : int
         Groups of the level below (vertices, at the lowest level) that form one group of this level.
     fully_linked : bool
-        Whether each vertex has a link to each vertex of the other groups; else each pair of groups shares one
-        cable, and the cables of a group are assigned round-robin to its vertices.
+        Whether each vertex has a link to each vertex of the other groups; else each pair of groups shares
+        cables, and those of a group are assigned round-robin to its vertices.
+    cables : int
+        Of each pair of groups. A message takes the one that its two vertices choose, the same both ways.
     """
 
     size: int
     fully_linked: bool
+    cables: int = 1
 
 
 class CliqueHierarchy:
@@ -115,6 +120,11 @@ class CliqueHierarchy:
             raise ConfigError(
                 "a hierarchy of cliques has a level without members", mend="give 1 or more in each"
             )
+        if not all(1 <= level.cables <= _MOST_CABLES for level in levels):
+            raise ConfigError(
+                f"pairs of groups with {[level.cables for level in levels]} cables",
+                mend=f"give 1 to {_MOST_CABLES:,}",
+            )
         self.levels = (CliqueLevel(levels[0].size, True), *levels[1:])
         self.nodes_per_vertex = nodes_per_vertex
         sizes = [level.size for level in self.levels]
@@ -124,7 +134,7 @@ class CliqueHierarchy:
         self._first = [0]
         for index, level in enumerate(self.levels):
             groups = self.n_vertices // (self._inner[index] if not level.fully_linked else 1)
-            peers = (level.size - 1) * (self._inner[index] if level.fully_linked else 1)
+            peers = (level.size - 1) * (self._inner[index] if level.fully_linked else level.cables)
             self._first.append(self._first[-1] + groups * peers)
         self.n_links = self._first[-1]
 
@@ -152,18 +162,21 @@ class CliqueHierarchy:
         below = self._hops(a, np.where(separate, a, b), index - 1)
         if self.levels[index].fully_linked:
             return np.where(separate, 1, below)
-        out, arrival = self._gateways(a, b, index)
+        out, arrival = self._gateways(a, b, index)[:2]
         ends = self._hops(a, np.where(separate, out, a), index - 1)
         ends = ends + self._hops(np.where(separate, arrival, b), b, index - 1)
         return np.where(separate, ends + 1, below)
 
-    def _gateways(self, a: Int64Array, b: Int64Array, index: int) -> tuple[Int64Array, Int64Array]:
-        """Return the ends of the cable between the groups of a and b."""
-        inner, size = self._inner[index], self.levels[index].size
+    def _gateways(
+        self, a: Int64Array, b: Int64Array, index: int
+    ) -> tuple[Int64Array, Int64Array, Int64Array]:
+        """Return the ends of the cable that leads from the group of a to that of b, and its port."""
+        inner, size, cables = self._inner[index], self.levels[index].size, self.levels[index].cables
         source, target = a // inner, b // inner
-        port_out = (target % size - (target % size > source % size)) % inner
-        port_in = (source % size - (source % size > target % size)) % inner
-        return source * inner + port_out, target * inner + port_in
+        cable = (a + b) % cables
+        port_out = (target % size - (target % size > source % size)) * cables + cable
+        port_in = (source % size - (source % size > target % size)) * cables + cable
+        return source * inner + port_out % inner, target * inner + port_in % inner, port_out
 
     def _route(self, a: int, b: int) -> list[int]:
         if a == b:
@@ -171,17 +184,19 @@ class CliqueHierarchy:
         index = max(i for i, inner in enumerate(self._inner[:-1]) if a // inner != b // inner)
         level, inner = self.levels[index], self._inner[index]
         source, target = a // inner % level.size, b // inner % level.size
-        peer = target - (target > source)
         if level.fully_linked:
+            peer = target - (target > source)
             return [self._first[index] + (a * (level.size - 1) + peer) * inner + b % inner]
-        out, arrival = self._gateways(np.asarray(a), np.asarray(b), index)
-        cable = self._first[index] + a // inner * (level.size - 1) + peer
+        out, arrival, port = self._gateways(np.asarray(a), np.asarray(b), index)
+        cable = self._first[index] + a // inner * (level.size - 1) * level.cables + int(port)
         return [*self._route(a, int(out)), cable, *self._route(int(arrival), b)]
 
 
-def dragonfly(n_groups: int, routers: int, nodes_per_router: int) -> CliqueHierarchy:
-    """Return a dragonfly network (Kim et al. 2008): groups of routers, one cable for each pair of groups."""
-    return CliqueHierarchy([CliqueLevel(routers, True), CliqueLevel(n_groups, False)], nodes_per_router)
+def dragonfly(n_groups: int, routers: int, nodes_per_router: int, cables: int = 1) -> CliqueHierarchy:
+    """Return a dragonfly network (Kim et al. 2008): groups of routers, each pair joined by cables."""
+    return CliqueHierarchy(
+        [CliqueLevel(routers, True), CliqueLevel(n_groups, False, cables)], nodes_per_router
+    )
 
 
 def percs(n_supernodes: int) -> CliqueHierarchy:

@@ -56,6 +56,16 @@ def test_the_command_line_comes_first(tmp_path: Path) -> None:
     assert (job.strategy, job.refine, job.seed, job.format) == ("rcm", False, 5, "bluegene")
 
 
+def test_a_dragonfly_has_the_cables_that_are_given(tmp_path: Path) -> None:
+    head = 'ranks = 4\n[graph]\ngrid = "2x2"\nbytes = 10\n[machine]\nname = "perlmutter"\n'
+    groups = "groups = 3\nrouters = 4\nnodes_per_router = 2\n"
+    links = [
+        load_mapping_job(written(tmp_path, head + groups + more)).resources.network.n_links
+        for more in ("", "cables = 4\n")
+    ]
+    assert links == [12 * 3 + 6, 12 * 3 + 4 * 6]
+
+
 DETECTED = '[graph]\ngrid = "2x4"\nbytes = 1000\n[machine]\ndetect = true\n'
 
 

@@ -21,6 +21,8 @@ from petacomm.topology import (
 SWITCHED: list[Network] = [
     percs(3),
     dragonfly(5, 3, 2),
+    dragonfly(4, 6, 2, cables=4),
+    dragonfly(3, 2, 1, cables=5),
     CliqueHierarchy(
         [CliqueLevel(3, True), CliqueLevel(2, True), CliqueLevel(4, False), CliqueLevel(3, False)]
     ),

@@ -39,8 +39,30 @@ def test_a_dragonfly_goes_local_global_local():
     assert machine.hops(0, 1) == 0  # nodes of one router
 
 
+def test_groups_of_a_dragonfly_share_their_traffic_among_their_cables():
+    one, four = dragonfly(3, 8, 1), dragonfly(3, 8, 1, cables=4)
+    assert four.n_links - one.n_links == 3 * 2 * 3  # three more each way for each pair of groups
+    loads = np.zeros(four.n_links, int)
+    for a in range(8):
+        for b in range(8, 16):
+            np.add.at(loads, four.route(a, b), 1)
+    between = loads[four.link_levels() == 1]
+    assert sorted(between)[-5:] == [0, 16, 16, 16, 16]
+    # ends of cables are dealt to the routers in turn, so that none has more than one more than others
+    starts = [four.route(a, b)[0] for a in range(8) for b in range(8, 24) if four.hops(a, b) == 1]
+    assert len(set(starts)) == len(starts)
+
+
+def test_cables_are_one_or_more():
+    with pytest.raises(ConfigError, match=r"with \[1, 0\] cables"):
+        dragonfly(3, 2, 1, cables=0)
+
+
 @settings(deadline=None)
-@given(st.lists(st.tuples(st.integers(1, 3), st.booleans()), min_size=1, max_size=3), st.integers(1, 2))
+@given(
+    st.lists(st.tuples(st.integers(1, 3), st.booleans(), st.integers(1, 4)), min_size=1, max_size=3),
+    st.integers(1, 2),
+)
 def test_routes_between_cliques_are_as_long_as_the_hops_and_use_links_that_exist(levels, nodes_per_vertex):
     machine = CliqueHierarchy([CliqueLevel(*level) for level in levels], nodes_per_vertex)
     n = machine.n_nodes
@@ -50,10 +72,12 @@ def test_routes_between_cliques_are_as_long_as_the_hops_and_use_links_that_exist
             route = machine.route(a, b)
             assert len(route) == machine.hops(a, b) and (a == b or len(route))
             assert len(set(route)) == len(route) and all(0 <= link < machine.n_links for link in route)
+            assert machine.hops(a, b) == machine.hops(b, a)
             if len(route) == 1:
                 # A link joins one pair of routers.
                 assert ends.setdefault(route[0], (a, b)) == (a, b)
-    assert len(ends) == machine.n_links
+    if all(fully_linked or cables == 1 for _, fully_linked, cables in levels[1:]):
+        assert len(ends) == machine.n_links
 
 
 @settings(deadline=None)
@@ -95,7 +119,9 @@ def test_networks_are_made_from_machine_files():
     assert make_network(machine_with(kind="fat tree", children=[2, 2], parents=[1, 2])).n_nodes == 4
     assert make_network(machine_with(kind="percs", supernodes=2)).n_nodes == 64
     assert make_network(machine_with(kind="cliques", sizes=[8, 4])).n_links == 32 * 31
-    assert make_network(machine_with(kind="dragonfly", groups=3, routers=2, nodes_per_router=2)).n_nodes == 12
+    slingshot = {"kind": "dragonfly", "groups": 3, "routers": 2, "nodes_per_router": 2}
+    assert make_network(machine_with(**slingshot)).n_nodes == 12
+    assert make_network(machine_with(**slingshot, cables=4)).n_links == 3 * 2 + 3 * 2 * 4
 
 
 @pytest.mark.parametrize(
