@@ -77,6 +77,7 @@ COMMANDS = {
     "petacomm completion": "petacomm completion bash",
     "topology": "petacomm topology fugaku",
     "datatypes": "petacomm datatypes bench halo --shape 4x4 --turns 1",
+    "config": "petacomm config",
 }
 
 

@@ -316,11 +316,11 @@ def _mapmaking() -> dict[str, Callable[[], list[Any]]]:
         "invert": lambda: [3, 0.1, full((7, 6), float, 1), full(7), 2],
         "count_visits": lambda: [pixels(20), full(10, I32, 6), 5, 8, full(7, U8), full(2, U8)],
         "compress": lambda: [
-            *samples(), 3, np.arange(10, dtype=I32), full(2, I32), 5, 8, False, 1.0, full((18, 7), I32),
+            *samples(), 3, np.arange(10, dtype=I32), full(2, I32), 5, 8, False, 1.0, full((18, 5), I32),
             full((2, 3), I32), full((4, 2), I64), full((4, 3)),
         ],
         "write_responses": lambda: [*samples(), full((20, 3))],
-        "merge": lambda: [visit_lists(), full(4, I32), full((5, 7), I32), full(6, I64)],
+        "merge": lambda: [visit_lists(), full(4, I32), full((5, 5), I32), full(6, I64)],
         "add_to_baselines": lambda: [visit_lists(), full((4, 3, 2)), full((5, 2)), 2],
         "add_from_baselines": lambda: [
             visit_lists(), full((5, 2)), full(2, float, 1), full((2, 4, 3, 2), I64),
