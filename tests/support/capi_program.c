@@ -94,6 +94,12 @@ static void parts(void) {
     rank = all_rank, size = all_size;
 }
 
+static void error_handlers(void) {
+    MPI_Errhandler handler;
+    MPI_Comm_get_errhandler(MPI_COMM_WORLD, &handler);
+    must(handler == MPI_ERRORS_ARE_FATAL, "the program's error handler");
+}
+
 static void errors(void) {
     const int64_t falling[2] = {5, 3}, keys[1] = {0}, none = 0;
     petacomm_plan *plan;
@@ -122,6 +128,7 @@ int main(int argc, char **argv) {
     order_of_ranks();
     parts();
     errors();
+    error_handlers();
     if (rank == 0) printf("all is right\n");
     MPI_Finalize();
     return 0;

@@ -18,7 +18,7 @@ from petacomm.base.phases import clear_note
 from petacomm.base.typing import AnyArray, Int32Array, Int64Array
 from petacomm.mpi import message_size as messages
 from petacomm.mpi import shared_memory
-from petacomm.mpi.launch import load_mpi
+from petacomm.mpi.launch import load_mpi, load_mpi_of_program
 from petacomm.mpi.persistent import TRANSPORT_EXCHANGES, AlltoallvBuffers, PersistentExchange, Transport
 from petacomm.mpi.shared_memory import SharedWindow
 from petacomm.mpi.sparse_alltoall import exchange_by_consensus
@@ -204,7 +204,7 @@ class MpiCommunicator:
         handle : int
             Of Fortran (``MPI_Comm_c2f``), which does not depend on how mpi4py was compiled.
         """
-        mpi = load_mpi()
+        mpi = load_mpi_of_program()
         theirs = mpi.Comm.f2py(handle)
         key = _attribute(mpi)
         found = theirs.Get_attr(key)

@@ -77,6 +77,23 @@ def _signals_at_once() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+def load_mpi_of_program() -> Any:
+    """Return ``mpi4py.MPI`` in a program that has started MPI, whose error handlers stay as they are.
+
+    mpi4py would have errors on MPI_COMM_WORLD returned, which the program does not expect.
+
+    Raises
+    ------
+    ResourceError
+        As `load_mpi` does.
+    """
+    with contextlib.suppress(ImportError):
+        import mpi4py
+
+        mpi4py.rc.errors = "default"
+    return load_mpi()
+
+
 def unlink_mpi_memory() -> None:
     """Unlink the files of shared memory that MPICH has mapped, once all ranks have mapped them.
 
