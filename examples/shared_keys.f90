@@ -1,6 +1,5 @@
 ! Sums on keys that ranks share, from Fortran:
 !     mpifort -c $(petacomm config --fortran)
-!     mpicc -c $(petacomm config) is not needed: mpifort compiles C, too
 !     mpifort shared_keys.f90 $(petacomm config) -o shared_keys
 program shared_keys
   use, intrinsic :: iso_c_binding
