@@ -6,6 +6,8 @@ import sys
 import sysconfig
 from pathlib import Path
 
+from petacomm.base.errors import ConfigError
+
 _FOLDER = Path(__file__).parent
 
 
@@ -26,6 +28,11 @@ def compile_words() -> list[str]:
     -------
     list of str
         Without spaces or quotes, unless there are some in the paths of the installation.
+
+    Raises
+    ------
+    ConfigError
+        If this Python has no shared library.
     """
     # a name in hexadecimal digits comes through shells and macros as it is
     interpreter = "x" + sys.executable.encode().hex()
@@ -40,10 +47,18 @@ def compile_words() -> list[str]:
 
 def _link_words() -> list[str]:
     version = sysconfig.get_config_var("LDVERSION")
+    folder = _library_folder(f"libpython{version}")
     rest = f"{sysconfig.get_config_var('LIBS')} {sysconfig.get_config_var('SYSLIBS')}".split()
-    if sysconfig.get_config_var("Py_ENABLE_SHARED"):
-        folder = sysconfig.get_config_var("LIBDIR")
-        return [f"-L{folder}", f"-Wl,-rpath,{folder}", f"-lpython{version}", *rest]
-    # a static interpreter: extension modules find its functions in the program
-    exported = (sysconfig.get_config_var("LINKFORSHARED") or "").split()
-    return [f"-L{sysconfig.get_config_var('LIBPL')}", f"-lpython{version}", *rest, *exported]
+    return [f"-L{folder}", f"-Wl,-rpath,{folder}", f"-lpython{version}", *rest]
+
+
+def _library_folder(name: str) -> Path:
+    # some say that they have none, and do
+    for folder in [sysconfig.get_config_var("LIBDIR"), str(Path(sys.base_prefix) / "lib")]:
+        if folder and any((Path(folder) / f"{name}{ending}").exists() for ending in (".so", ".dylib")):
+            return Path(folder)
+    raise ConfigError(
+        f"this Python has no {name}.so, which programs are linked to",
+        where=sys.executable,
+        mend="take one of your distribution with its headers, of conda, or one built with --enable-shared",
+    )

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from commands import run_command
 from mpi import MPIEXEC
 from recorded import COMPILER, petacomm, require_compiler
 
+from petacomm.base.errors import ConfigError
 from petacomm.capi import cmake_folder, compile_words, fortran_module
 
 ROOT = Path(__file__).parents[3]
@@ -135,3 +137,11 @@ def test_config_tells_words_of_the_compiler():
     done = petacomm("config", check=True)
     assert done.stdout.split() == compile_words()
     assert subprocess.list2cmdline(compile_words()) == done.stdout.strip()  # nothing that a shell would split
+
+
+def test_a_python_without_a_library(monkeypatch, tmp_path):
+    monkeypatch.setattr(sysconfig, "get_config_var", lambda name: str(tmp_path))
+    monkeypatch.setattr(sys, "base_prefix", str(tmp_path))
+    with pytest.raises(ConfigError, match=r"no libpython.*so, which programs") as caught:
+        compile_words()
+    assert "--enable-shared" in caught.value.mend
