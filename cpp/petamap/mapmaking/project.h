@@ -86,6 +86,18 @@ class Ahead {
     const T* rows_;
 };
 
+// How long before its use the memory of a sample's row is asked for, in samples, where rows are short.
+constexpr std::int64_t kRowsAhead = 256;
+
+// Ask for the memory of the rows of some samples: of both ends, as a row may lie in two lines of the cache.
+template <int kStokes, int kLanes, class Few>
+[[gnu::always_inline]] inline void prefetch_rows(const Few& few) {
+    for (int lane = 0; lane < kLanes; ++lane) {
+        __builtin_prefetch(few.first(lane));
+        if constexpr (kStokes > 1) __builtin_prefetch(few.first(lane) + kStokes - 1);
+    }
+}
+
 // Where the values of samples lie of which none is a gap: in the rows of their pixels. Memory is asked for
 // long before it is used: the arithmetic in between hides the time that it takes.
 template <class T, int kStokes>
@@ -113,29 +125,18 @@ class PixelPlaces {
 
     [[gnu::always_inline]] PixelPlaces(const std::int32_t* pixels, std::int64_t n, T* rows)
         : pixels_(pixels), n_(n), rows_(rows) {
-        for (std::int64_t i = 0; i < std::min(n, kDistance); ++i) touch<1>(i);
+        for (std::int64_t i = 0; i < std::min(n, kRowsAhead); ++i) prefetch_rows<kStokes, 1>(of(i));
     }
 
-    // Samples [i, i + kLanes) are at hand: ask for those that are kDistance later.
+    // Samples [i, i + kLanes) are at hand: ask for those that are kRowsAhead later.
     template <int kLanes>
     [[gnu::always_inline]] void ahead(std::int64_t i) const {
-        if (i + kDistance + kLanes <= n_) touch<kLanes>(i + kDistance);
+        if (i + kRowsAhead + kLanes <= n_) prefetch_rows<kStokes, kLanes>(of(i + kRowsAhead));
     }
 
     [[gnu::always_inline]] Few of(std::int64_t i) const { return {pixels_ + i, rows_}; }
 
   private:
-    static constexpr std::int64_t kDistance = 256;
-
-    template <int kLanes>
-    [[gnu::always_inline]] void touch(std::int64_t i) const {
-        const Few few = of(i);
-        for (int lane = 0; lane < kLanes; ++lane) {
-            __builtin_prefetch(few.first(lane));
-            if constexpr (kStokes > 1) __builtin_prefetch(few.first(lane) + kStokes - 1);
-        }
-    }
-
     const std::int32_t* pixels_;
     std::int64_t n_;
     T* rows_;
@@ -173,20 +174,22 @@ class Places {
     [[gnu::always_inline]] Places(const std::int32_t* pixels, std::int64_t n, T* rows, T* gaps, Ring& ring)
         : pixels_(pixels), n_(n), rows_(rows), gaps_(gaps), ring_(ring) {
         static_assert(sizeof(T) == kSize && sizeof(T*) == kSize);
-        const std::int64_t near = std::min(n, kDistance);
+        const std::int64_t near = std::min(n, kRowsAhead);
         petacomm::for_lanes(near, [this](auto lanes, std::int64_t i) { this->template find<lanes()>(i); });
-        petacomm::for_lanes(near, [this](auto lanes, std::int64_t i) { this->template touch<lanes()>(i); });
+        petacomm::for_lanes(
+            near, [this](auto lanes, std::int64_t i) { prefetch_rows<kStokes, lanes()>(this->of(i)); });
     }
 
-    // Samples [i, i + kLanes) are at hand: find those that are kDistance later.
+    // Samples [i, i + kLanes) are at hand: find those that are kRowsAhead later.
     template <int kLanes>
     [[gnu::always_inline]] void ahead(std::int64_t i) const {
-        const std::int64_t later = i + kDistance;
+        const std::int64_t later = i + kRowsAhead;
         if (later + kLanes <= n_)
             find<kLanes>(later);
         else
             for (std::int64_t k = later; k < n_; ++k) find<1>(k);
-        touch<kLanes>(later - kLanes);  // what was just found may still be on its way to the ring
+        prefetch_rows<kStokes, kLanes>(
+            of(later - kLanes));  // what was just found may still be on its way to the ring
     }
 
     [[gnu::always_inline]] Few of(std::int64_t i) const {
@@ -195,7 +198,7 @@ class Places {
     }
 
   private:
-    static constexpr std::int64_t kDistance = 256, kSize = sizeof(std::int64_t);
+    static constexpr std::int64_t kSize = sizeof(std::int64_t);
     alignas(64) static constexpr std::int64_t kApart[8] = {0, 16, 32, 48, 64, 80, 96, 112};
 
     template <int kLanes>
@@ -213,15 +216,6 @@ class Places {
         if constexpr (kStokes > 1) {
             const Words nothing = petacomm::load<Words>(kApart + (kLanes == 1 ? i % 8 : 0)) + nowhere;
             petacomm::store<Words>(ring_.rests + to, gap ? nothing : row + kSize);
-        }
-    }
-
-    template <int kLanes>
-    [[gnu::always_inline]] void touch(std::int64_t i) const {
-        const Few few = of(i);
-        for (int lane = 0; lane < kLanes; ++lane) {
-            __builtin_prefetch(few.first(lane));
-            if constexpr (kStokes > 1) __builtin_prefetch(few.first(lane) + kStokes - 1);
         }
     }
 
