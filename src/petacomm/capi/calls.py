@@ -21,7 +21,7 @@ _TYPES = (np.float64, np.float32, np.int64, np.uint8)
 _OPERATIONS = ("sum", "max", "min", "or")
 
 
-def told(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """Return what the program is told of an error: the words of the user's errors, and the kind of others."""
     return str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
 
@@ -76,7 +76,7 @@ def redistribution(
     """Return the plan of a redistribution. Collective."""
     from petacomm.redistribution import ArrayLayout, Redistribution
 
-    def numbers(address: int) -> tuple[int, ...]:
+    def tuple_at(address: int) -> tuple[int, ...]:
         return tuple(_array(address, np.int64, (n_axes,)).tolist()) if address else ()
 
     ours = MpiCommunicator.of_handle(comm)
@@ -86,7 +86,7 @@ def redistribution(
                 f"{n_axes} axes of elements of {element_bytes} bytes", mend="both are 1 or more"
             )
         before, after = (
-            ArrayLayout(numbers(shape), numbers(grid), numbers(order))
+            ArrayLayout(tuple_at(shape), tuple_at(grid), tuple_at(order))
             for grid, order in ((grid_before, order_before), (grid_after, order_after))
         )
     return Redistribution(ours, before, after, np.dtype(f"V{element_bytes}"))
@@ -120,7 +120,7 @@ def reordered_handle(comm: int, n_targets: int, targets: int, n_bytes: int) -> i
     return cast(MpiCommunicator, reorder(ours, gather_graph(ours, to, weights))).handle
 
 
-def freed(plan: object) -> None:
+def release(plan: object) -> None:
     """Drop the last reference to a plan."""
     del plan
 

@@ -72,7 +72,7 @@ static int failed(void) {
     const char* said = NULL;
     PyErr_Fetch(&type, &value, &trace);
     PyErr_NormalizeException(&type, &value, &trace);
-    if (calls && value) text = PyObject_CallMethod(calls, "told", "O", value);
+    if (calls && value) text = PyObject_CallMethod(calls, "error_text", "O", value);
     if (!text) {
         PyErr_Clear();
         text = value ? PyObject_Str(value) : NULL;
@@ -219,26 +219,23 @@ int petacomm_reorder(MPI_Comm comm, int64_t n_targets, const int64_t* targets, c
                 *reordered = MPI_Comm_f2c((MPI_Fint)PyLong_AsLong(result)));
 }
 
-static int drop(PyObject* object) { WITH_PYTHON(call("freed", "(N)", object), NOTHING_TO_DO); }
+/* Release a plan's object and its structure. */
+static int release(PyObject* object, void* structure) {
+    NEEDS(object);
+    free(structure);
+    WITH_PYTHON(call("release", "(N)", object), NOTHING_TO_DO);
+}
 
 int petacomm_plan_free(petacomm_plan** plan) {
     petacomm_plan* given = *plan;
-    PyObject* object;
-    NEEDS(given);
-    object = given->object;
     *plan = NULL;
-    free(given);
-    return drop(object);
+    return release(given ? given->object : NULL, given);
 }
 
 int petacomm_redistribution_free(petacomm_redistribution** plan) {
     petacomm_redistribution* given = *plan;
-    PyObject* object;
-    NEEDS(given);
-    object = given->object;
     *plan = NULL;
-    free(given);
-    return drop(object);
+    return release(given ? given->object : NULL, given);
 }
 
 /* Fortran's handles of communicators; as C has them where a compiler of C++ reads this. */
