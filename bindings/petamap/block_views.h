@@ -12,6 +12,7 @@
 
 #include "../arrays.h"
 #include "part_views.h"
+#include "petamap/mapmaking/detector_pairs.h"
 #include "petamap/mapmaking/gaps.h"
 #include "petamap/mapmaking/sample_pixels.h"
 #include "pointing_views.h"
@@ -47,6 +48,10 @@ class BlockTable {
     std::span<const petamap::mapmaking::Block> blocks() const { return blocks_; }
     std::int64_t n_slots() const { return n_slots_; }
     std::int64_t n_streams() const { return n_streams_; }
+    // Pairs of blocks that are visited together.
+    std::int64_t n_pairs() const {
+        return std::ranges::count_if(partners_, [](const auto& one) { return one.block >= 0; }) / 2;
+    }
 
   protected:
     // Of `n` samples that are held and of so many streams.
@@ -60,7 +65,17 @@ class BlockTable {
             n_streams_ = std::max(n_streams_, block.stream + 1);
         }
     }
+    // The proposed partners of the blocks, none by default.
+    std::span<const std::int64_t> partners_of(const MaybeIn<std::int64_t>& partners) const {
+        if (!partners) return {};
+        const std::span<const std::int64_t> proposed(partners->data(), partners->shape(0));
+        require(petamap::mapmaking::are_partners(blocks_, proposed),
+                "partners: other blocks of the same inputs and outputs, of which each is the other's");
+        return proposed;
+    }
     void meet_slots(std::int32_t lowest) { n_slots_ = std::max(n_slots_, -std::int64_t{lowest}); }
+
+    std::vector<petamap::mapmaking::Partner> partners_;  // one a block, or none
 
   private:
     In<std::int64_t, 2> array_;
@@ -104,7 +119,8 @@ class PsiTable {
 class KeptTable : public BlockTable {
   public:
     KeptTable(In<std::int64_t, 2> blocks, In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles,
-              MaybeIn<float> gains, In<double, 2> responses, In<std::int64_t> turns, const PsiTable* psi)
+              MaybeIn<float> gains, In<double, 2> responses, In<std::int64_t> turns, const PsiTable* psi,
+              MaybeIn<std::int64_t> partners)
         : BlockTable(std::move(blocks), length(pixels.shape(0)), responses.shape(0)),
           pixels_(std::move(pixels)),
           angles_(std::move(angles)),
@@ -127,6 +143,10 @@ class KeptTable : public BlockTable {
             has_gaps_.push_back(lowest < 0);
             n_pixels_ = std::max(n_pixels_, highest + std::int64_t{1});
         }
+        const auto proposed = partners_of(partners);
+        if (!gains_)
+            partners_ = petamap::mapmaking::agreeing_partners(this->blocks(), proposed, pixels_.data(),
+                                                              psi ? nullptr : data_or_null(angles_));
     }
 
     petamap::mapmaking::KeptSamples view(bool polarized) const {
@@ -137,7 +157,8 @@ class KeptTable : public BlockTable {
                 data_or_null(gains_),
                 responses_.data(),
                 has_gaps_.data(),
-                turns_.data()};
+                turns_.data(),
+                partners_};
     }
     std::int64_t n_pixels() const { return n_pixels_; }
 
@@ -161,7 +182,7 @@ class ExpandedTable : public BlockTable {
     ExpandedTable(In<std::int64_t, 2> blocks, std::vector<PointingArguments> pointings, In<double> grid,
                   const petamap::mapmaking::PixelIndex& index, In<std::int64_t, 2> streams,
                   In<double, 2> responses, MaybeIn<std::uint8_t> gap_bits, In<std::int64_t> first_slots,
-                  std::int64_t gap_length, const PartTable* parts)
+                  std::int64_t gap_length, const PartTable* parts, MaybeIn<std::int64_t> partners)
         : BlockTable(std::move(blocks), gap_bits ? 8 * length(gap_bits->shape(0)) : std::int64_t{1} << 53,
                      streams.shape(0)),
           pointings_(std::move(pointings)),
@@ -182,6 +203,8 @@ class ExpandedTable : public BlockTable {
         require(gap_length_ == 0 || gap_length_ == 1 || gap_length_ == 64, "gap_length: 0, 1 or 64");
         require(!gap_bits_ || gap_bits_->shape(0) % 8 == 0, "gap_bits: whole words of 64 samples");
         for (std::size_t i = 0; i < this->blocks().size(); ++i) meet(this->blocks()[i], i);
+        const auto proposed = partners_of(partners);
+        if (!proposed.empty()) partners_ = view(true).alike(this->blocks(), proposed);
     }
 
     petamap::mapmaking::ExpandedSamples view(bool polarized) const {
@@ -195,7 +218,8 @@ class ExpandedTable : public BlockTable {
                 first_slots_.data(),
                 gap_length_,
                 polarized,
-                parts_ ? &*parts_ : nullptr};
+                parts_ ? &*parts_ : nullptr,
+                partners_};
     }
     std::int64_t n_pixels() const { return index_.n_local(); }
 

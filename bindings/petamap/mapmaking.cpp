@@ -321,20 +321,24 @@ void bind_tables(nb::module_& module) {
              nb::arg("streams").noconvert());
     nb::class_<KeptTable>(module, "KeptTable")
         .def(nb::init<In<std::int64_t, 2>, In<std::int32_t>, MaybeIn<std::uint32_t>, MaybeIn<float>,
-                      In<double, 2>, In<std::int64_t>, const PsiTable*>(),
+                      In<double, 2>, In<std::int64_t>, const PsiTable*, MaybeIn<std::int64_t>>(),
              nb::arg("blocks").noconvert(), nb::arg("pixels").noconvert(),
              nb::arg("angles").noconvert().none(), nb::arg("gains").noconvert().none(),
              nb::arg("responses").noconvert(), nb::arg("turns").noconvert(),
-             nb::arg("psi").none() = nb::none(), nb::keep_alive<1, 8>());
+             nb::arg("psi").none() = nb::none(), nb::arg("partners").noconvert().none() = nb::none(),
+             nb::keep_alive<1, 8>())
+        .def_prop_ro("n_pairs", &KeptTable::n_pairs);
     nb::class_<ExpandedTable>(module, "ExpandedTable")
         .def(nb::init<In<std::int64_t, 2>, std::vector<PointingArguments>, In<double>, const pm::PixelIndex&,
                       In<std::int64_t, 2>, In<double, 2>, MaybeIn<std::uint8_t>, In<std::int64_t>,
-                      std::int64_t, const PartTable*>(),
+                      std::int64_t, const PartTable*, MaybeIn<std::int64_t>>(),
              nb::arg("blocks").noconvert(), nb::arg("pointings"), nb::arg("grid").noconvert(),
              nb::arg("index"), nb::arg("streams").noconvert(), nb::arg("responses").noconvert(),
              nb::arg("gap_bits").noconvert().none(), nb::arg("first_slots").noconvert(),
-             nb::arg("gap_length"), nb::arg("parts").none() = nb::none(), nb::keep_alive<1, 5>(),
+             nb::arg("gap_length"), nb::arg("parts").none() = nb::none(),
+             nb::arg("partners").noconvert().none() = nb::none(), nb::keep_alive<1, 5>(),
              nb::keep_alive<1, 11>())
+        .def_prop_ro("n_pairs", &ExpandedTable::n_pairs)
         .def("expand", &ExpandedTable::expand, nb::arg("number"), nb::arg("pixels").noconvert(),
              nb::arg("angles").noconvert().none());
 }

@@ -168,6 +168,16 @@ def kept_arguments(alike: bool = False, pixel: int | None = None) -> list[Any]:
     return [blocks(alike), seen, full(200, U32, 7), full(200, np.float32, 1), responses, turns]
 
 
+def pair_arguments() -> list[Any]:
+    """Return the arguments of a table of two detectors that look at the same places."""
+    blocks, seen, angles, _, responses, turns = kept_arguments(True)
+    return [blocks, seen[np.arange(200) % 98], angles, None, responses, turns]
+
+
+def pair_table() -> Any:
+    return of("mapmaking").KeptTable(*pair_arguments(), None, numbers(1, 0))
+
+
 def psi_arguments() -> list[Any]:
     streams = numbers(0, 0, 0, 0, 0, 200, 0, 2, 0, 0, 10, 200).reshape(2, 6)
     return [[full(200, float, 0.1), full(200, float, 0.2)], streams]
@@ -194,6 +204,13 @@ def expanded_arguments(alike: bool = False) -> list[Any]:
     bits[0] = 0b11000
     responses, slots = full((2, 2), float, 1), numbers(0, 2)
     return [blocks(alike), [pointing()], GRID, found, streams, responses, bits, slots, 1, None]
+
+
+def expanded_pair() -> list[Any]:
+    """Return the arguments of a table of two detectors over the same times."""
+    made = expanded_arguments(True)
+    made[4] = numbers(0, 1, 0, 0, 0, 200, 0, 2, -98, 0, 0, 200).reshape(2, 6)
+    return made
 
 
 def divided_arguments() -> list[Any]:

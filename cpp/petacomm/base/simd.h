@@ -93,6 +93,30 @@ template <class Vector, class T>
         std::memcpy(to, &value, sizeof(Vector));
 }
 
+// The signs of 64 numbers: bit i is 1 where number i is below 0.
+inline std::uint64_t signs_of_64(const std::int32_t* numbers) {
+    std::uint64_t signs = 0;
+#if defined(__AVX512F__)
+    for (int i = 0; i < 64; i += 16)
+        signs |=
+            std::uint64_t{_mm512_cmplt_epi32_mask(_mm512_loadu_si512(numbers + i), _mm512_setzero_si512())}
+            << i;
+#elif defined(__AVX2__)
+    for (int i = 0; i < 64; i += 8) {
+        const auto eight = load<__m256>(numbers + i);
+        signs |= std::uint64_t{static_cast<std::uint32_t>(_mm256_movemask_ps(eight))} << i;
+    }
+#elif defined(__SSE2__)
+    for (int i = 0; i < 64; i += 4) {
+        const auto four = load<__m128>(numbers + i);
+        signs |= std::uint64_t{static_cast<std::uint32_t>(_mm_movemask_ps(four))} << i;
+    }
+#else
+    for (int i = 0; i < 64; ++i) signs |= std::uint64_t{numbers[i] < 0} << i;
+#endif
+    return signs;
+}
+
 // Numbers of half the size, made as wide as lanes are. By name where there are instructions: GCC 12 converts
 // halves of vectors.
 template <int kLanes>

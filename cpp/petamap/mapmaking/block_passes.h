@@ -22,20 +22,26 @@ void in_turns(int n_threads, const Work& work) {
     thrown.rethrow();
 }
 
-// Call visit(block, samples) for the blocks of the runs that a thread takes.
+// Call visit(number, shared) for the blocks of the runs that a thread takes.
 template <class Turn, class SampleSource, class Visit>
-void visit_runs(const Turn& next_turn, const BlockOrder& order, std::span<const Block> blocks,
-                const SampleSource& source, const Visit& visit) {
+void visit_numbers(const Turn& next_turn, const BlockOrder& order, std::span<const Block> blocks,
+                   const SampleSource& source, const Visit& visit) {
     typename SampleSource::Shared shared;
-    typename SampleSource::Scratch scratch;
     for (std::int64_t k = next_turn(); k < order.n_runs(); k = next_turn()) {
         const auto run = order.run(k);
         source.begin_run(blocks[static_cast<std::size_t>(run.front())], shared);
-        for (const std::int64_t number : run) {
-            const auto i = static_cast<std::size_t>(number);
-            visit(blocks[i], source.of(blocks[i], i, shared, scratch));
-        }
+        for (const std::int64_t number : run) visit(static_cast<std::size_t>(number), shared);
     }
+}
+
+// Call visit(block, samples) for them.
+template <class Turn, class SampleSource, class Visit>
+void visit_runs(const Turn& next_turn, const BlockOrder& order, std::span<const Block> blocks,
+                const SampleSource& source, const Visit& visit) {
+    typename SampleSource::Scratch scratch;
+    visit_numbers(next_turn, order, blocks, source, [&](std::size_t i, auto& shared) {
+        visit(blocks[i], source.of(blocks[i], i, shared, scratch));
+    });
 }
 
 // Whether so many words, values and sums of all pixels, stay in a core's share of the caches. Detectors that

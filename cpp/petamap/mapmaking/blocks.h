@@ -30,6 +30,12 @@ struct Samples {
     }
 };
 
+// The block of another detector that looks at the same places as a block, at the same times.
+struct Partner {
+    std::int64_t block = -1;  // -1 where there is none
+    bool opposite = false;    // whether response angles are half a turn apart
+};
+
 // The inverse noise: a symmetric band Toeplitz matrix a kernel.
 struct InverseNoise {
     const noise::Convolver* convolver;  // null where all kernels are a number (n_lag = 0)

@@ -1,6 +1,7 @@
 #include "petamap/mapmaking/normal.h"
 
 #include <algorithm>
+#include <optional>
 #include <type_traits>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "petamap/mapmaking/filter.h"
 #include "petamap/mapmaking/joint_blocks.h"
 #include "petamap/mapmaking/project_block.h"
+#include "petamap/mapmaking/project_pair.h"
 
 namespace petamap::mapmaking {
 namespace {
@@ -16,26 +18,83 @@ namespace {
 // Whether values and sums of all pixels stay in a core's share of the caches.
 bool in_cache(const Maps& maps) { return stay_in_cache(maps.n_local * maps.n_stokes * maps.width * 2); }
 
+// Whether detectors that look at the same places are visited together.
+bool in_pairs(const Maps& maps) { return maps.width == 1 && !maps.joint && maps.n_local >= kSpareRows; }
+
+// The blocks that are in no group; of two that are visited together, the first.
+template <class SampleSource>
+std::vector<std::int64_t> visited_blocks(std::span<const Block> blocks, const SampleSource& source,
+                                         const Maps& maps) {
+    if (maps.joint) return {maps.joint->alone.begin(), maps.joint->alone.end()};
+    std::vector<std::int64_t> numbers;
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+        const auto number = static_cast<std::int64_t>(i);
+        const std::int64_t partner = in_pairs(maps) ? source.partner(i).block : -1;
+        if (partner < 0 || number < partner) numbers.push_back(number);
+    }
+    return numbers;
+}
+
+// N^-1 between P and its transpose for blocks one by one, and for those of two detectors. Of one thread.
+template <int kStokes, int kWidth>
+class BlockFilter {
+  public:
+    BlockFilter(const InverseNoise& noise, const Maps& maps)
+        : noise_(noise), projection_(maps, petacomm::thread_number()), alone_(noise, kWidth) {}
+
+    void apply(const Block& block, const Samples& samples) {
+        apply(block, samples, {&block.kernel, 1}, alone_, kWidth);
+    }
+
+    void apply(const BlockPair& blocks, const SamplePair& samples) {
+        const std::int64_t kernels[] = {blocks[0]->kernel, blocks[1]->kernel};
+        if (!together_) together_.emplace(noise_, 2, true, 2);
+        together_->meet_streams(blocks[1]->first - blocks[0]->first);
+        apply(blocks, samples, kernels, *together_, 2);
+    }
+
+  private:
+    template <class Blocks, class AnySamples>
+    void apply(const Blocks& blocks, const AnySamples& samples, KernelNumbers kernels, Workspace& work,
+               int width) {
+        const auto fill = [&](std::int64_t begin, std::int64_t n_in, const Streams<double>& to) {
+            projection_.fill(blocks, samples, begin, n_in, to);
+        };
+        const auto use = [&](std::int64_t begin, std::int64_t n_out, const Streams<double>& time) {
+            projection_.use(blocks, samples, begin, n_out, time);
+        };
+        const auto used = [&](int column) { return projection_.used(kWidth == 1 ? 0 : column); };
+        filter(first_of(blocks), kernels, noise_, work, width, fill, used, use);
+    }
+
+    static const Block& first_of(const Block& block) { return block; }
+    static const Block& first_of(const BlockPair& blocks) { return *blocks[0]; }
+
+    const InverseNoise& noise_;
+    BlockProjection<kStokes, kWidth> projection_;
+    Workspace alone_;
+    std::optional<Workspace> together_;
+};
+
 template <int kStokes, int kWidth, class SampleSource>
 void apply_blocks(std::span<const Block> blocks, const SampleSource& source, const InverseNoise& noise,
                   const Maps& maps) {
-    std::vector<std::int64_t> numbers;
-    if (maps.joint) numbers.assign(maps.joint->alone.begin(), maps.joint->alone.end());
-    for (std::size_t i = 0; !maps.joint && i < blocks.size(); ++i)
-        numbers.push_back(static_cast<std::int64_t>(i));
-    const BlockOrder order = source.order(blocks, std::move(numbers), maps.n_threads, in_cache(maps));
+    const BlockOrder order =
+        source.order(blocks, visited_blocks(blocks, source, maps), maps.n_threads, in_cache(maps));
     in_turns(maps.n_threads, [&](const auto& next_turn) {
-        Workspace work(noise, kWidth);
-        const BlockProjection<kStokes, kWidth> projection(maps, petacomm::thread_number());
-        const auto used = [&](int column) { return projection.used(column); };
-        visit_runs(next_turn, order, blocks, source, [&](const Block& block, const Samples& samples) {
-            const auto fill = [&](std::int64_t begin, std::int64_t n_in, const Streams<double>& to) {
-                projection.fill(block, samples, begin, n_in, to);
-            };
-            const auto use = [&](std::int64_t begin, std::int64_t n_out, const Streams<double>& time) {
-                projection.use(block, samples, begin, n_out, time);
-            };
-            filter(block, noise, work, kWidth, fill, used, use);
+        BlockFilter<kStokes, kWidth> filter(noise, maps);
+        typename SampleSource::Scratch scratches[2];
+        visit_numbers(next_turn, order, blocks, source, [&](std::size_t i, auto& shared) {
+            const Samples samples = source.of(blocks[i], i, shared, scratches[0]);
+            if constexpr (kWidth == 1) {
+                const Partner partner = in_pairs(maps) ? source.partner(i) : Partner{};
+                if (partner.block >= 0) {
+                    const auto k = static_cast<std::size_t>(partner.block);
+                    const Samples others = source.of(blocks[k], k, shared, scratches[1]);
+                    return filter.apply({&blocks[i], &blocks[k]}, {{samples, others}, partner.opposite});
+                }
+            }
+            filter.apply(blocks[i], samples);
         });
     });
 }

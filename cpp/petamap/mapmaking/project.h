@@ -261,6 +261,16 @@ template <int kStokes, class T, class Work>
     work(Places<T, kStokes>(pixels, n, rows, gaps, ring));
 }
 
+// What samples with these responses see of rows.
+template <int kStokes, int kLanes>
+[[gnu::always_inline]] inline petacomm::Reals<kLanes> see(const petacomm::Reals<kLanes> (&response)[kStokes],
+                                                          const petacomm::Reals<kLanes> (&row)[kStokes]) {
+    petacomm::Reals<kLanes> value = response[0] * row[0];
+    if constexpr (kStokes == 2) value = value + response[1] * row[1];
+    if constexpr (kStokes == 3) value = value + (response[1] * row[1] + response[2] * row[2]);
+    return value;
+}
+
 // What samples with these responses and gains see of the rows at their places; with kGaps, a gap its value.
 template <bool kGaps, int kStokes, int kLanes, class Few, class Gain>
 [[gnu::always_inline]] inline petacomm::Reals<kLanes> look(const petacomm::Reals<kLanes> (&response)[kStokes],
@@ -269,10 +279,7 @@ template <bool kGaps, int kStokes, int kLanes, class Few, class Gain>
     using Real = petacomm::Reals<kLanes>;
     Real row[kStokes];
     few.template read<kLanes>(row);
-    Real value = response[0] * row[0];
-    if constexpr (kStokes == 2) value = value + response[1] * row[1];
-    if constexpr (kStokes == 3) value = value + (response[1] * row[1] + response[2] * row[2]);
-    value = gain * value;
+    const Real value = gain * see<kStokes, kLanes>(response, row);
     if constexpr (kGaps) return petacomm::load_wide<kLanes>(pixels) < 0 ? row[0] : value;
     return value;
 }
@@ -305,17 +312,11 @@ class Terms {
   public:
     static constexpr std::int64_t kLag = petacomm::kNativeLanes;
 
-    // With kGaps, the term of a gap is `scaled`.
-    template <bool kGaps, int kLanes>
-    [[gnu::always_inline]] void make(std::int64_t i, const petacomm::Reals<kLanes> (&response)[kStokes],
-                                     petacomm::Reals<kLanes> scaled, petacomm::Reals<kLanes> value,
-                                     const std::int32_t* pixels) {
-        const auto fixed = [&](int k) { return petacomm::to_fixed<kLanes>(value * response[k]); };
-        petacomm::Reals<kLanes> first = value * response[0];
-        if constexpr (kGaps) first = petacomm::load_wide<kLanes>(pixels) < 0 ? scaled : first;
-        petacomm::store(firsts_ + slot(i), petacomm::to_fixed<kLanes>(first));
-        if constexpr (kStokes == 2) petacomm::store(rests_ + slot(i), fixed(1));
-        if constexpr (kStokes == 3) petacomm::store_pairs<kLanes>(rests_ + 2 * slot(i), fixed(1), fixed(2));
+    template <int kLanes>
+    [[gnu::always_inline]] void keep(std::int64_t i, const petacomm::Wholes<kLanes> (&terms)[kStokes]) {
+        petacomm::store(firsts_ + slot(i), terms[0]);
+        if constexpr (kStokes == 2) petacomm::store(rests_ + slot(i), terms[1]);
+        if constexpr (kStokes == 3) petacomm::store_pairs<kLanes>(rests_ + 2 * slot(i), terms[1], terms[2]);
     }
 
     template <int kLanes, class Few>
@@ -357,8 +358,13 @@ void scatter(Samples samples, std::int64_t begin, std::int64_t n, const double* 
                 respond<kStokes, lanes()>(samples, begin + i, response);
                 const Real scaled = petacomm::load<Real>(time + i) * scale;
                 const Real value = scaled * gains.template of<lanes()>(begin + i);
-                const std::int32_t* pixels = samples.pixels + begin + i;
-                terms.template make<kGaps, lanes()>(i, response, scaled, value, pixels);
+                Real first = value * response[0];
+                if constexpr (kGaps)
+                    first = petacomm::load_wide<lanes()>(samples.pixels + begin + i) < 0 ? scaled : first;
+                petacomm::Wholes<lanes()> made[kStokes];
+                made[0] = petacomm::to_fixed<lanes()>(first);
+                for (int k = 1; k < kStokes; ++k) made[k] = petacomm::to_fixed<lanes()>(value * response[k]);
+                terms.template keep<lanes()>(i, made);
             });
         });
         for (std::int64_t i = std::max<std::int64_t>(0, n - kLag); i < n; ++i)

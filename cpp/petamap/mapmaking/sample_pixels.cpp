@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <compare>
 
+#include "petamap/mapmaking/detector_pairs.h"
 #include "petamap/pointing/attitudes.h"
 
 namespace petamap::mapmaking {
@@ -35,6 +36,22 @@ void ExpandedSamples::begin_run(const Block& block, Shared& shared) const {
         if (polarized) keep(shared.angles);
     }
     shared.begin = start;
+}
+
+std::vector<Partner> ExpandedSamples::alike(std::span<const Block> blocks,
+                                            std::span<const std::int64_t> proposed) const {
+    std::vector<Partner> found(blocks.size());
+    for (std::size_t i = 0; i < proposed.size() && !parts; ++i) {
+        if (proposed[i] < 0) continue;
+        const Block &block = blocks[i], &other = blocks[static_cast<std::size_t>(proposed[i])];
+        const Stream& stream = streams[static_cast<std::size_t>(block.stream)];
+        const Stream& others = streams[static_cast<std::size_t>(other.stream)];
+        if (sight_of(stream) != sight_of(others) || block.first + stream.shift != other.first + others.shift)
+            continue;
+        const std::uint32_t* turns = pointing_of(stream).turns;
+        found[i] = {proposed[i], turns[others.detector] - turns[stream.detector] == kHalfTurn};
+    }
+    return found;
 }
 
 // Expand what is not there of the samples of a block.

@@ -34,6 +34,7 @@ struct KeptSamples {
     const double* responses;       // intensity and efficiency of each stream
     const std::uint8_t* has_gaps;  // one a block: whether any of its samples is a gap
     const std::int64_t* turns;  // one a block: those of lower turns go first, unless the map stays in cache
+    std::span<const Partner> partners;  // one a block, or none
 
     struct Shared {};
     // Of a block.
@@ -42,6 +43,7 @@ struct KeptSamples {
     };
 
     void begin_run(const Block& /*block*/, Shared& /*shared*/) const {}
+    Partner partner(std::size_t number) const { return partners.empty() ? Partner{} : partners[number]; }
 
     Samples of(const Block& block, std::size_t number, Shared& /*shared*/, Scratch& scratch) const {
         return {pixels + block.first,
@@ -80,7 +82,8 @@ struct ExpandedSamples {
     const std::int64_t* first_slots;  // one a block
     std::int64_t gap_length;
     bool polarized;
-    const Parts* parts = nullptr;  // null where all samples see one map
+    const Parts* parts = nullptr;            // null where all samples see one map
+    std::span<const Partner> partners = {};  // one a block, or none
 
     // What one thread has expanded last, over a range of time: the detectors of one sight have it in common.
     struct Shared {
@@ -97,6 +100,9 @@ struct ExpandedSamples {
 
     // Before the first block of a run: forget what was expanded before that.
     void begin_run(const Block& block, Shared& shared) const;
+    Partner partner(std::size_t number) const { return partners.empty() ? Partner{} : partners[number]; }
+    // Those of the proposed ones that look along one line of sight at the same times, in one map.
+    std::vector<Partner> alike(std::span<const Block> blocks, std::span<const std::int64_t> proposed) const;
     Samples of(const Block& block, std::size_t number, Shared& shared, Scratch& scratch) const;
 
     // Blocks of the detectors of one sight over one range of time stand in one run.

@@ -122,7 +122,13 @@ class KeptTable:
         ],
         turns: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
         psi: PsiTable | None = None,
+        partners: Annotated[
+            NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ]
+        | None = None,
     ) -> None: ...
+    @property
+    def n_pairs(self) -> int: ...
 
 class ExpandedTable:
     def __init__(
@@ -148,7 +154,13 @@ class ExpandedTable:
         ],
         gap_length: int,
         parts: PartTable | None = None,
+        partners: Annotated[
+            NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ]
+        | None = None,
     ) -> None: ...
+    @property
+    def n_pairs(self) -> int: ...
     def expand(
         self,
         number: int,

@@ -27,6 +27,7 @@ from petamap.data.parts import Parts
 from petamap.data.read_ahead import forget_pieces
 from petamap.mapmaking.amplitudes import Amplitudes
 from petamap.mapmaking.block_samples import Samples, samples_of
+from petamap.mapmaking.detector_pairs import sight_numbers
 from petamap.mapmaking.gaps import Gaps
 from petamap.mapmaking.key_owners import KeyOwners
 from petamap.mapmaking.noise_kernels import InverseNoise
@@ -77,6 +78,8 @@ class Projection:
         Segments that are not left out.
     part_table : PartTable, optional
         The parts of each segment, where data have parts.
+    sights : (n_segment,) int64
+        Line of sight of each segment, once pixels are found (`sight_numbers`).
     """
 
     def __init__(
@@ -233,6 +236,8 @@ class Projection:
 
         map_threads(mark, self.pieces(), self.n_threads)
         forget_pieces()
+        pointings = [self.observations[number].pointing for number in self.held_observations]
+        self.sights = sight_numbers(self.stream_table, pointings)
         self.index.number()
         if self.kept is not None:
             kept = self.kept
@@ -297,7 +302,7 @@ class Projection:
 
     def release_pointing(self) -> None:
         """Forget pointing that comes from files, if nothing uses it for now; it is read again if needed."""
-        for number in self._used:
+        for number in self.held_observations:
             pointing = self.observations[number].pointing
             if isinstance(pointing, CompressedPointing):
                 pointing.release()
@@ -455,17 +460,17 @@ class Projection:
         """The samples of all blocks as the kernels take them: made in the first pass, as that checks them."""
         with self._making_table:
             if self._table is None:
-                self._table = samples_of(self, self.local.blocks, self.gaps.length, self.first_slots)
+                self._table = samples_of(self, self.local.blocks, self.gaps.length, self.first_slots, True)
             return self._table
 
     @cached_property
-    def _used(self) -> list[int]:
+    def held_observations(self) -> list[int]:
         """The local observations: the others may not have been read."""
         return sorted({self.layout.streams[segment.stream].observation for segment in self.local.segments})
 
     @cached_property
     def pointing_arguments(self) -> list[tuple[object, ...]]:
-        pointings = [self.observations[number].pointing for number in self._used]
+        pointings = [self.observations[number].pointing for number in self.held_observations]
         return [p.kernel_arguments() for p in pointings if isinstance(p, CompressedPointing)]
 
     @cached_property
@@ -473,7 +478,7 @@ class Projection:
         rows = []
         for segment in self.local.segments:
             stream = self.layout.streams[segment.stream]
-            number, shift = self._used.index(stream.observation), segment.start - segment.offset
+            number, shift = self.held_observations.index(stream.observation), segment.start - segment.offset
             recorded = stream.recorded_range(stream.start, stream.stop)
             rows.append((number, stream.detector, shift, stream.start, *recorded))
         return np.array(rows, np.int64).reshape(-1, 6)

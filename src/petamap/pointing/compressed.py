@@ -112,8 +112,17 @@ class CompressedPointing(Displayed):
         return boresight
 
     @cached_property
+    def _lines_of_sight(self) -> tuple[FloatArray, Int64Array, FloatArray]:
+        return lines_of_sight(self.detectors)
+
+    @property
+    def sight_of(self) -> Int64Array:
+        """Number of the line of sight of each detector, (n_det,): the same for those that look alike."""
+        return self._lines_of_sight[1]
+
+    @cached_property
     def _arguments(self) -> tuple[object, ...]:
-        sights, sight_of, angles = lines_of_sight(self.detectors)
+        sights, sight_of, angles = self._lines_of_sight
         turns = 2 * angles - (0 if self.plate is None else 4 * self.gamma)
         return (
             *boresight_arguments(self.boresight), self.detectors, sights, sight_of, fractions_of_turns(turns),
