@@ -51,15 +51,17 @@ class Kernels {
 
 // The vectors that P^T N^-1 P is applied to, and what is added up, checked.
 pm::Maps maps_of(const In<double, 3>& map, const In<double, 2>& gaps, const In<double>& scales,
-                 Out<std::int64_t, 4>& sums, Out<std::int64_t, 3>& gap_sums) {
+                 Out<std::int64_t, 4>& sums, Out<std::int64_t, 3>& gap_sums, std::int64_t n_threads) {
     const std::size_t width = map.shape(2);
     require(map.shape(1) >= 1 && map.shape(1) <= 3, "map: 1 to 3 Stokes parameters");
-    require(sums.shape(0) >= 1 && sums.shape(0) <= 4096, "sums: of 1 to 4096 threads");
+    require(sums.shape(0) >= 1, "sums: a copy");
+    require(length(sums.shape(0)) <= n_threads && n_threads <= 4096,
+            "n_threads: as many as copies of sums, or more, up to 4096");
     require(is_width(width) && gaps.shape(1) == width && scales.shape(0) == width, "1, 2, 4 or 8 columns");
     require(sums.shape(3) == width && gap_sums.shape(2) == width, "sums of each column");
     require(sums.shape(1) == map.shape(0) && sums.shape(2) == map.shape(1), "a word a Stokes parameter");
     require(gap_sums.shape(1) == gaps.shape(0), "a sum an unknown");
-    require(gap_sums.shape(0) == sums.shape(0) || gap_sums.shape(0) == 1, "sums of each thread, or of all");
+    require(gap_sums.shape(0) == sums.shape(0) || gap_sums.shape(0) == 1, "sums of each copy, or of all");
     return {map.data(),
             gaps.data(),
             sums.data(),
@@ -69,6 +71,7 @@ pm::Maps maps_of(const In<double, 3>& map, const In<double, 2>& gaps, const In<d
             length(gaps.shape(0)),
             static_cast<int>(map.shape(1)),
             static_cast<int>(width),
+            static_cast<int>(n_threads),
             static_cast<int>(sums.shape(0)),
             gap_sums.shape(0) > 1};
 }
@@ -77,8 +80,8 @@ pm::Maps maps_of(const In<double, 3>& map, const In<double, 2>& gaps, const In<d
 template <class Table>
 void apply(const Table& table, const Kernels& kernels, const In<double, 3>& map, const In<double, 2>& gaps,
            const In<double>& scales, Out<std::int64_t, 4>& sums, Out<std::int64_t, 3>& gap_sums,
-           const TemplateTable* templates, const JointTable* joint) {
-    auto maps = maps_of(map, gaps, scales, sums, gap_sums);
+           const TemplateTable* templates, const JointTable* joint, std::int64_t n_threads) {
+    auto maps = maps_of(map, gaps, scales, sums, gap_sums, n_threads);
     const auto blocks = table.blocks();
     for (const pm::Block& block : blocks) require_block(block, kernels.view(), kernels.n());
     require(table.n_pixels() <= maps.n_local, "map: a row for each pixel");
@@ -356,12 +359,14 @@ void bind_passes(nb::module_& module) {
         "apply",
         [](const Table& samples, const Kernels& kernels, In<double, 3> map, In<double, 2> gaps,
            In<double> scales, Out<std::int64_t, 4> sums, Out<std::int64_t, 3> gap_sums,
-           const TemplateTable* templates, const JointTable* joint) {
-            apply(samples, kernels, map, gaps, scales, sums, gap_sums, templates, joint);
+           const TemplateTable* templates, const JointTable* joint, std::optional<std::int64_t> n_threads) {
+            apply(samples, kernels, map, gaps, scales, sums, gap_sums, templates, joint,
+                  n_threads.value_or(length(sums.shape(0))));
         },
         nb::arg("samples"), nb::arg("kernels"), nb::arg("map").noconvert(), nb::arg("gaps").noconvert(),
         nb::arg("scales").noconvert(), nb::arg("sums").noconvert(), nb::arg("gap_sums").noconvert(),
-        nb::arg("templates").none() = nb::none(), nb::arg("joint").none() = nb::none());
+        nb::arg("templates").none() = nb::none(), nb::arg("joint").none() = nb::none(),
+        nb::arg("n_threads").none() = nb::none());
 }
 
 }  // namespace

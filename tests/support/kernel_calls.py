@@ -269,6 +269,7 @@ def _mapmaking() -> dict[str, Callable[[], list[Any]]]:
         "apply 5": lambda: [m.ExpandedTable(*divided_arguments()), *maps(2, 1)],
         "apply 6": lambda: [reading_table(), *maps(1), None, None],
         "apply 7": lambda: [pair_table(), *maps(1), None, None],
+        "apply 9": lambda: [kept_table(), *maps(1), None, None, 3],
         "apply 8": lambda: [m.ExpandedTable(*expanded_pair(), numbers(1, 0)), *maps(1), None, None],
         "apply 3": lambda: [kept_table(True), *maps(8, 1), None, joint_table()],
         "apply 4": lambda: [expanded_table(True), *maps(4, 2), None, joint_table()],

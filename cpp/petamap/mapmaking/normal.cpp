@@ -1,6 +1,7 @@
 #include "petamap/mapmaking/normal.h"
 
 #include <algorithm>
+#include <mutex>
 #include <optional>
 #include <type_traits>
 #include <vector>
@@ -39,8 +40,8 @@ std::vector<std::int64_t> visited_blocks(std::span<const Block> blocks, const Sa
 template <int kStokes, int kWidth>
 class BlockFilter {
   public:
-    BlockFilter(const InverseNoise& noise, const Maps& maps)
-        : noise_(noise), projection_(maps, petacomm::thread_number()), alone_(noise, kWidth) {}
+    BlockFilter(const InverseNoise& noise, const Maps& maps, std::vector<std::mutex>& locks)
+        : noise_(noise), projection_(maps, petacomm::thread_number(), locks), alone_(noise, kWidth) {}
 
     void apply(const Block& block, const Samples& samples) {
         apply(block, samples, {&block.kernel, 1}, alone_, kWidth);
@@ -81,8 +82,9 @@ void apply_blocks(std::span<const Block> blocks, const SampleSource& source, con
                   const Maps& maps) {
     const BlockOrder order =
         source.order(blocks, visited_blocks(blocks, source, maps), maps.n_threads, in_cache(maps));
+    std::vector<std::mutex> locks(static_cast<std::size_t>(maps.n_copies));
     in_turns(maps.n_threads, [&](const auto& next_turn) {
-        BlockFilter<kStokes, kWidth> filter(noise, maps);
+        BlockFilter<kStokes, kWidth> filter(noise, maps, locks);
         typename SampleSource::Scratch scratches[2];
         visit_numbers(next_turn, order, blocks, source, [&](std::size_t i, auto& shared) {
             const Samples samples = source.of(blocks[i], i, shared, scratches[0]);
@@ -104,12 +106,13 @@ void apply_groups(std::span<const Block> blocks, const SampleSource& source, con
                   const Maps& maps) {
     const JointBlocks& joint = *maps.joint;
     const auto n_groups = static_cast<std::int64_t>(joint.groups.size());
+    std::vector<std::mutex> locks(static_cast<std::size_t>(maps.n_copies));
     in_turns(maps.n_threads, [&](const auto& next_turn) {
         GroupStreams streams(noise, kWidth);
         typename SampleSource::Shared shared;
         std::vector<typename SampleSource::Scratch> scratches;
         std::vector<Samples> samples;
-        const BlockProjection<kStokes, kWidth> projection(maps, petacomm::thread_number());
+        const BlockProjection<kStokes, kWidth> projection(maps, petacomm::thread_number(), locks);
         const auto used = [&](int column) { return projection.used(column); };
         for (std::int64_t number = next_turn(); number < n_groups; number = next_turn()) {
             const JointBlocks::Group& group = joint.groups[static_cast<std::size_t>(number)];

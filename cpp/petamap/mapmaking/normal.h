@@ -10,10 +10,10 @@
 
 namespace petamap::mapmaking {
 
-// Vectors side by side, [n_local][n_stokes][width] and [n_gaps][width], and the sums on them as the threads
-// keep them, [n_threads] of the same, integers in 1/scale of each column; those on gaps may be one for all
-// threads, where each gap is a sample, which is in the output of one block. Columns of which the scale is 0
-// are left out.
+// Vectors side by side, [n_local][n_stokes][width] and [n_gaps][width], and the sums on them, [n_copies] of
+// the same, integers in 1/scale of each column. Threads that share a copy add to it in turn, a block at a
+// time. Sums on gaps may be one for all threads, where each gap is a sample, which is in the output of one
+// block. Columns of which the scale is 0 are left out.
 struct Maps {
     const double* map;
     const double* gaps;
@@ -22,7 +22,8 @@ struct Maps {
     const double* scales;  // such that no sum of a pixel can overflow
     std::int64_t n_local, n_gaps;
     int n_stokes, width, n_threads;
-    bool own_gap_sums;  // of each thread
+    int n_copies;
+    bool own_gap_sums;  // of each copy
     const Templates* templates =
         nullptr;  // of which the amplitudes are rows of `gaps`; null where there are none
     const JointBlocks* joint = nullptr;  // null where no noise is shared: all blocks are alone

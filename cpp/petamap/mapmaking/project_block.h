@@ -3,6 +3,8 @@
 
 #include <array>
 #include <cstdint>
+#include <mutex>
+#include <vector>
 
 #include "petamap/mapmaking/normal.h"
 #include "petamap/mapmaking/project.h"
@@ -18,11 +20,12 @@ using BlockPair = std::array<const Block*, 2>;
 template <int kStokes, int kWidth>
 class BlockProjection {
   public:
-    // Of one thread.
-    BlockProjection(const Maps& maps, int thread)
+    // Of one thread. locks: one for each copy of the sums.
+    BlockProjection(const Maps& maps, int thread, std::vector<std::mutex>& locks)
         : maps_(maps),
-          sums_(maps.sums + thread * maps.n_local * kStokes * kWidth),
-          gap_sums_(maps.gap_sums + (maps.own_gap_sums ? thread * maps.n_gaps * kWidth : 0)) {}
+          sums_(maps.sums + thread % maps.n_copies * maps.n_local * kStokes * kWidth),
+          gap_sums_(maps.gap_sums + (maps.own_gap_sums ? thread % maps.n_copies * maps.n_gaps * kWidth : 0)),
+          lock_(locks[static_cast<std::size_t>(thread % maps.n_copies)]) {}
 
     // to = P (map, gaps) for inputs [begin, begin + n).
     void fill(const Block& block, const Samples& samples, std::int64_t begin, std::int64_t n,
@@ -38,6 +41,7 @@ class BlockProjection {
     void use(const Block& block, const Samples& samples, std::int64_t begin, std::int64_t n,
              const Streams<double>& time) const {
         const std::int64_t first = block.n_left + begin;
+        const std::lock_guard alone(lock_);
         if constexpr (kWidth == 1)
             scatter<kStokes>(samples, first, n, time.first, maps_.scales[0], sums_, gap_sums_);
         else
@@ -61,6 +65,7 @@ class BlockProjection {
         requires(kWidth == 1)
     {
         const std::int64_t first = blocks[0]->n_left + begin;
+        const std::lock_guard alone(lock_);
         scatter<kStokes>(pair, first, n, time, maps_.scales[0], sums_, gap_sums_);
         for (int member = 0; member < 2; ++member)
             sum_templates(*blocks[member], pair.members[member], first, n, {time.of(member), time.stride});
@@ -89,6 +94,7 @@ class BlockProjection {
 
     const Maps& maps_;
     std::int64_t *sums_, *gap_sums_;
+    std::mutex& lock_;
 };
 
 }  // namespace petamap::mapmaking

@@ -199,6 +199,7 @@ def apply(
     gap_sums: Annotated[NDArray[numpy.int64], dict(shape=(None, None, None), order="C", device="cpu")],
     templates: TemplateTable | None = None,
     joint: JointTable | None = None,
+    n_threads: int | None = None,
 ) -> None: ...
 @overload
 def apply(
@@ -215,6 +216,7 @@ def apply(
     gap_sums: Annotated[NDArray[numpy.int64], dict(shape=(None, None, None), order="C", device="cpu")],
     templates: TemplateTable | None = None,
     joint: JointTable | None = None,
+    n_threads: int | None = None,
 ) -> None: ...
 def filter_block(
     block: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],

@@ -7,25 +7,26 @@ from collections.abc import Sequence
 import numpy as np
 
 from petacomm.base.typing import Int64Array
+from petamap.data.observation import Observation
 from petamap.pointing.compressed import CompressedPointing
-from petamap.pointing.protocol import Pointing
 
 
-def sight_numbers(streams: Int64Array, pointings: Sequence[Pointing | None]) -> Int64Array:
+def sight_numbers(streams: Int64Array, observations: Sequence[Observation]) -> Int64Array:
     """Return a number of the line of sight of each stream, and of its observation; -1 where it is not known.
 
     Parameters
     ----------
     streams : int64 (n_stream, 6)
-        As ``Projection.stream_table``, beginning with the numbers of a pointing and of a detector.
-    pointings : sequence of Pointing or None
+        As ``Projection.stream_table``, beginning with the numbers of an observation and of a detector.
+    observations : sequence of Observation
 
     Returns
     -------
     int64 (n_stream,)
     """
     sights, n = np.full(len(streams), -1), 0
-    for number, pointing in enumerate(pointings):
+    for number, observation in enumerate(observations):
+        pointing = observation.pointing
         if isinstance(pointing, CompressedPointing):
             own = streams[:, 0] == number
             sights[own] = n + pointing.sight_of[streams[own, 1]]

@@ -79,7 +79,7 @@ class Projection:
     part_table : PartTable, optional
         The parts of each segment, where data have parts.
     sights : (n_segment,) int64
-        Line of sight of each segment, once pixels are found (`sight_numbers`).
+        Of each segment, once pixels are found (`sight_numbers`).
     """
 
     def __init__(
@@ -236,8 +236,8 @@ class Projection:
 
         map_threads(mark, self.pieces(), self.n_threads)
         forget_pieces()
-        pointings = [self.observations[number].pointing for number in self.held_observations]
-        self.sights = sight_numbers(self.stream_table, pointings)
+        held = [self.observations[number] for number in self.held_observations]
+        self.sights = sight_numbers(self.stream_table, held)
         self.index.number()
         if self.kept is not None:
             kept = self.kept
@@ -338,8 +338,7 @@ class Projection:
 
     def number_gaps(self) -> Int64Array:
         """Assign numbers to the gaps; return the keys of their unknowns (positions among all samples)."""
-        keys = self.gaps.number()
-        kept, self._table = self.kept, None
+        keys, kept, self._table = self.gaps.number(), self.kept, None
         if kept is not None and self.gaps:
             map_threads(
                 lambda piece: self.gaps.write_slots(piece.of(kept).pixels, piece.segment, piece.start),
@@ -452,8 +451,9 @@ class Projection:
         """
         templates = self.amplitudes.table if self.amplitudes else None
         _mapmaking.apply(
-            self._samples, noise.handle, pixels, gaps, scales, sums, gap_sums, templates, noise.joint_table
-        )
+            self._samples, noise.handle, pixels, gaps, scales, sums, gap_sums, templates, noise.joint_table,
+            self.n_threads,
+        )  # fmt: skip
 
     @property
     def _samples(self) -> Samples:

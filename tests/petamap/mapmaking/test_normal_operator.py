@@ -23,7 +23,7 @@ from small_systems import (
 )
 
 from petacomm.base.exact import round_limbs, zero_limbs
-from petamap.mapmaking import _mapmaking
+from petamap.mapmaking import _mapmaking, normal_operator
 from petamap.mapmaking.vectors import Unknowns
 from petamap.pointing.compressed import CompressedPointing
 from petamap.pointing.focalplane import hexagonal
@@ -266,3 +266,44 @@ def test_copies_of_threads_are_folded_where_products_are_settled(n_stokes, width
     assert [round_limbs(one) for one in limbs] == exact
     _mapmaking.clear(total, 2)
     assert not total.any()
+
+
+@pytest.mark.parametrize("pointing", ["keep", "recompute"])
+@pytest.mark.parametrize("width", [1, 2])
+@pytest.mark.parametrize("flags", ["exact", "levels"])
+def test_threads_that_share_sums_have_the_bits_of_those_that_do_not(pointing, width, flags):
+    made = [compressed(np.random.default_rng(6), 9000, 3, flagged=0.03)]
+    system = make_system(made, Healpix(16, nest=True), n_lag=64, pointing=pointing, flags=flags)
+    projection = system.projection
+    values = np.random.default_rng(1)
+    pixels = values.standard_normal((projection.n_local, 3, width))
+    gaps = values.standard_normal((projection.gaps.n, width))
+    found = set()
+    for n_threads, n_copies in [(1, 1), (2, 1), (3, 2), (4, 4), (5, 1)]:
+        sums = np.zeros((n_copies, *pixels.shape), np.int64)
+        gap_sums = np.zeros((n_copies, *gaps.shape), np.int64)
+        projection.n_threads = n_threads
+        projection.apply(system.noise, pixels, gaps, np.full(width, 2.0**30), sums, gap_sums)
+        found.add(sums.sum(axis=0).tobytes() + gap_sums.sum(axis=0).tobytes())
+    assert len(found) == 1
+
+
+def test_copies_of_sums_that_no_cache_holds_are_shared_by_two_threads(monkeypatch):
+    made = [compressed(np.random.default_rng(6), 3000, 3)]
+    found, copies = set(), []
+    for n_threads, n_lag, largest in [(1, 64, 0), (3, 64, 0), (3, 64, 1 << 25), (3, 0, 0)]:
+        monkeypatch.setattr(normal_operator, "_OWN_COPY", largest)
+        system = make_system(made, Healpix(16, nest=True), n_lag=n_lag, n_threads=n_threads)
+        vector = Unknowns.zeros(system.projection.n_local, 3, system.projection.gaps.n)
+        vector.pixels[:] = np.random.default_rng(1).standard_normal(vector.pixels.shape)
+        apply = system.projection.apply
+
+        def counted(noise, pixels, gaps, scales, sums, gap_sums, apply=apply):
+            copies.append(len(sums))
+            apply(noise, pixels, gaps, scales, sums, gap_sums)
+
+        monkeypatch.setattr(system.projection, "apply", counted)
+        out = times(operator_of(system), vector, 9.0)
+        if n_lag:
+            found.add(out.pixels.tobytes())
+    assert (copies, len(found)) == ([1, 2, 3, 3], 1)
