@@ -287,9 +287,12 @@ def binning(one: Solver) -> Callable[[], None]:
     gap_sums = np.zeros((projection.gaps.n, 2, 1), np.int64)
     largest = np.empty(1)
     signal = np.random.default_rng(0).standard_normal(int(projection.local.blocks[:, 3].max()))
+    # as the pass over data in memory visits them
+    order = np.argsort(projection.layout.turns(projection.local), kind="stable").tolist()
 
     def work() -> None:
-        for number, block in enumerate(projection.local.blocks):
+        for number in order:
+            block = projection.local.blocks[number]
             looks, values = projection.outputs(number), signal[None, : int(block[3])]
             kernels.add_signals(
                 looks.pixels, looks.angles, looks.gains, looks.intensity, looks.efficiency,

@@ -55,6 +55,11 @@ class SampleArrays:
     factor: float = 1.0
 
     @property
+    def any_order(self) -> bool:
+        """Whether samples are had as quickly in any order: not if they are on disk."""
+        return not isinstance(self.signal, np.memmap)
+
+    @property
     def shape(self) -> tuple[int, int]:
         """Numbers of detectors and samples."""
         return len(self.detectors), self.signal.shape[1]

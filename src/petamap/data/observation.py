@@ -20,8 +20,10 @@ from petamap.pointing.protocol import Pointing
 class Signal(Protocol):
     """Contribution to the time stream: a file, a simulated sky, simulated noise. Contributions add.
 
-    That of a simulated sky alone has an attribute `of_sky`, which is True. One that is made of what the ranks
-    of a node can share has a method `share`, which all ranks call with a communicator before they read.
+    That of a simulated sky alone has an attribute `of_sky`, which is True. One whose samples are had as
+    quickly in any order has `any_order`, which is True; others are read detector by detector. One that is
+    made of what the ranks of a node can share has a method `share`, which all ranks call with a communicator
+    before they read.
     """
 
     def add_signal(self, detector: int, start: int, stop: int, out: FloatArray) -> None:
@@ -72,6 +74,12 @@ def add_signals(
             else:
                 batched = cast(BatchedSignal, batch[0])
                 batched.add_signal_batch(batch, detector, start, stop, [outs[number] for number in numbers])
+
+
+def are_any_order(datasets: Iterable[Iterable[Iterable[Signal]]]) -> bool:
+    """Return whether the samples of all signals of data sets are had as quickly in any order."""
+    all_of_them = (signal for dataset in datasets for signals in dataset for signal in signals)
+    return all(getattr(signal, "any_order", False) for signal in all_of_them)
 
 
 def share_signals(datasets: Iterable[Iterable[Iterable[Signal]]], comm: Communicator) -> None:

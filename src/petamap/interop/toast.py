@@ -183,6 +183,8 @@ class MapMaker(toast.ops.Operator):  # type: ignore[misc]
 class _Samples:
     """Signal and flags of some detectors of an observation (implements `Signal` and `Flags`)."""
 
+    any_order = True
+
     signal: AnyArray
     rows: tuple[int, ...]
     flags: tuple[tuple[AnyArray, int, tuple[int, ...]], ...]

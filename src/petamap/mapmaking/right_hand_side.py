@@ -14,7 +14,7 @@ from petacomm.base.errors import DataError
 from petacomm.base.threads import map_with_states
 from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.mpi import agree_on_errors
-from petamap.data.observation import Signal, share_signals
+from petamap.data.observation import Signal, are_any_order, share_signals
 from petamap.data.read_ahead import forget_pieces
 from petamap.mapmaking.binning import signal_unit, term_bits
 from petamap.mapmaking.projection import Projection
@@ -23,6 +23,9 @@ from petamap.mapmaking.single_pass import BinnedSums
 from petamap.mapmaking.system import MapmakingSystem
 from petamap.mapmaking.vectors import MAX_WIDTH, Unknowns, aligned_zeros, width_for
 
+# Sums that are added to in whatever order, bytes. Of 145 MB the pass takes 8 % less time range by range of
+# time, of 48 MB 2 %, of 10 MB as much (satellite, Zen 4, 32 MB of cache).
+_IN_CACHE = 1 << 25
 # The signals of each observation.
 Dataset = Sequence[Sequence[Signal]]
 
@@ -198,11 +201,26 @@ class _Reading:
             self.advance(float(blocks[members, 3].sum()) * len(datasets))
 
         with agree_on_errors(self.system.comm):
-            threads = map_with_states(begin, add, noise.units_of_work(), projection.n_threads)
+            units = self._units_of_work(datasets, width)
+            threads = map_with_states(begin, add, units, projection.n_threads)
         forget_pieces()
         totals = _added_up([thread.sums for thread in threads])
         del threads, begin  # nothing else holds what is settled
         return [self._settled(system, totals.pop(0), len(datasets)) for system in systems]
+
+    def _units_of_work(self, datasets: Sequence[Dataset], width: int) -> list[int]:
+        """Return what is filtered at once: stream by stream, as files are read.
+
+        Where sums are larger than caches, and the data are in memory or made, it is range of time by range of
+        time, so that detectors find the rows of their pixels where others have left them.
+        """
+        projection, noise = self.system.projection, self.system.noise
+        units = noise.units_of_work()
+        n_bytes = 8 * 4 * projection.n_local * projection.stokes.n * width
+        if n_bytes <= _IN_CACHE or not are_any_order(datasets):
+            return units
+        turns = projection.layout.turns(projection.local)
+        return sorted(units, key=lambda unit: int(turns[noise.members(unit)[0]]))
 
     def settle_binned(self, sums: BinnedSums) -> RightHandSide:
         """Return the right-hand side of data that the set-up has read. Collective."""

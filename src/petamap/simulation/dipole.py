@@ -164,7 +164,7 @@ class DipoleSignal:
         Of the signal, from K_CMB to the unit of the observation.
     """
 
-    of_sky = True
+    of_sky = any_order = True
 
     pointing: Pointing
     frame: str

@@ -58,6 +58,8 @@ class SimulatedNoise:
         Factor on the noise.
     """
 
+    any_order = True
+
     def __init__(
         self, observation: Observation, noise: Noise, seed: int, realization: int, scale: float = 1.0
     ) -> None:

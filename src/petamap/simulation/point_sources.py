@@ -37,7 +37,7 @@ class PointSources:
         Width of the beam, radians.
     """
 
-    of_sky = True
+    of_sky = any_order = True
 
     pointing: Pointing
     directions: FloatArray

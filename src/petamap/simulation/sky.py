@@ -140,7 +140,7 @@ class SkySignal:
         That see it; all without.
     """
 
-    of_sky = True
+    of_sky = any_order = True
 
     sky: Sky
     pointing: Pointing

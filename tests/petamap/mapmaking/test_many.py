@@ -1,13 +1,14 @@
 """Many right-hand sides at once: each is solved for as it is alone, to the bit."""
 
 import tempfile
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 from cases import cases
 from mpi import run_ranks
 from small_systems import (
+    Samples,
     as_matrix,
     compressed,
     datasets,
@@ -23,6 +24,7 @@ from small_systems import (
 
 from petacomm.base.errors import ConvergenceError, DataError
 from petacomm.mpi import SerialCommunicator
+from petamap.mapmaking import right_hand_side
 from petamap.mapmaking.recycling import Deflation
 from petamap.mapmaking.vectors import stack
 from petamap.sky.healpix import Healpix
@@ -193,3 +195,32 @@ def test_ranks_do_not_change_a_bit(alone, n_ranks):
     path = next(line for line in ended.out.splitlines() if line.startswith("FOUND")).split()[1]
     with open(path) as file:
         assert file.read() == repr(alone)
+
+
+@pytest.mark.parametrize("in_cache", [0, 1 << 25])
+@pytest.mark.parametrize("kinds", [["any"], ["any", "rows"]])
+def test_blocks_are_read_range_by_range_only_where_order_is_free(monkeypatch, in_cache, kinds):
+    """The right-hand side does not depend on it."""
+    read = []
+
+    @dataclass(frozen=True, eq=False)
+    class Recorded(Samples):
+        any_order: bool = False
+
+        def add_signal(self, detector, start, stop, out):
+            read.append(detector)
+            super().add_signal(detector, start, stop, out)
+
+    monkeypatch.setattr(right_hand_side, "_IN_CACHE", in_cache)
+    rng = np.random.default_rng(3)
+    made = compressed(rng, 20_000, 3, flagged=0.01)
+    signals = tuple(Recorded(rng.standard_normal((3, 20_000)), kind == "any") for kind in kinds)
+    made = replace(made, signals=signals)
+    system = make_system([made], Healpix(8, nest=True), n_lag=40)
+    found = right_hand_side.right_hand_side(system)
+    turns = np.flatnonzero(np.diff(read)).size + 1
+    assert (turns > 3) == (in_cache == 0 and kinds == ["any"])
+    plain = replace(made, signals=tuple(Samples(one.values) for one in signals))
+    expected = right_hand_side.right_hand_side(make_system([plain], Healpix(8, nest=True), n_lag=40))
+    assert found.binned.tobytes() == expected.binned.tobytes()
+    assert found.unknowns.pixels.tobytes() == expected.unknowns.pixels.tobytes()
