@@ -32,13 +32,15 @@ inline void fold(Out<std::int64_t, 4> sums, Out<std::int64_t, 3> out, int n_thre
     pm::fold(sums.data(), static_cast<int>(sums.shape(0)), length(out.size()), out.data(), n_threads);
 }
 
-inline pm::Rows rows_of(const In<double, 3>& vectors) {
+template <class Vectors>
+pm::Rows rows_of(const Vectors& vectors) {
     require(is_width(vectors.shape(2)), "1, 2, 4 or 8 columns");
     return {length(vectors.shape(0)), static_cast<int>(vectors.shape(1)), static_cast<int>(vectors.shape(2))};
 }
 
 // Rows of Stokes parameters, of which matrices may be given as upper triangles.
-inline pm::Rows stokes_rows_of(const In<double, 3>& vectors, const In<double, 2>* matrices = nullptr) {
+template <class Vectors>
+pm::Rows stokes_rows_of(const Vectors& vectors, const In<double, 2>* matrices = nullptr) {
     require(vectors.shape(1) >= 1 && vectors.shape(1) <= 3, "vectors of 1 to 3 Stokes parameters");
     require(!matrices || (matrices->shape(0) == vectors.shape(0) &&
                           length(matrices->shape(1)) == pm::triangle(static_cast<int>(vectors.shape(1)))),
@@ -86,7 +88,7 @@ inline void settle(In<double, 3> p, Out<double, 3> q, In<double> steps, Out<std:
     sums.give();
 }
 
-inline void advance(In<double> alphas, In<double, 3> q, In<double, 2> inverse, Out<double, 3> r,
+inline void advance(In<double> alphas, Out<double, 3> q, In<double, 2> inverse, Out<double, 3> r,
                     Out<std::int64_t, 2> limbs, int n_threads) {
     require_threads(n_threads);
     const auto rows = stokes_rows_of(q, &inverse);
@@ -97,17 +99,6 @@ inline void advance(In<double> alphas, In<double, 3> q, In<double, 2> inverse, O
         pm::advance(rows, alphas.data(), q.data(), inverse.data(), r.data(), sums.data(), n_threads);
     }
     sums.give();
-}
-
-inline void turn(In<double> alphas, In<double> betas, In<double, 2> inverse, In<double, 3> r,
-                 Out<double, 3> x, Out<double, 3> p, Out<double> largest, int n_threads) {
-    require_threads(n_threads);
-    same_shape({{p.size(), r.size()}, {x.size(), r.size()}, {inverse.shape(0), r.shape(0)}});
-    for (const auto n : {alphas.shape(0), betas.shape(0), largest.shape(0)}) same_shape({{r.shape(2), n}});
-    const auto rows = stokes_rows_of(r, &inverse);
-    nb::gil_scoped_release release;
-    pm::turn(rows, alphas.data(), betas.data(), inverse.data(), r.data(), x.data(), p.data(), largest.data(),
-             n_threads);
 }
 
 inline void subtract(In<double> alphas, In<double, 3> q, Out<double, 3> r, int n_threads) {
@@ -130,15 +121,15 @@ inline void dots(In<double, 3> a, In<double, 3> b, Out<std::int64_t, 2> limbs, i
     sums.give();
 }
 
-inline void turn_to(In<double> alphas, In<double> betas, In<double, 3> z, Out<double, 3> x, Out<double, 3> p,
-                    Out<double> largest, int n_threads) {
+inline void turn(In<double> alphas, In<double> betas, In<double, 3> z, Out<double, 3> x, Out<double, 3> p,
+                 Out<double> largest, int n_threads) {
     require_threads(n_threads);
     same_shape({{p.size(), z.size()}, {x.size(), z.size()}, {p.shape(1), z.shape(1)}});
     for (const auto n : {alphas.shape(0), betas.shape(0), largest.shape(0), p.shape(2)})
         same_shape({{z.shape(2), n}});
     const auto rows = rows_of(z);
     nb::gil_scoped_release release;
-    pm::turn_to(rows, alphas.data(), betas.data(), z.data(), x.data(), p.data(), largest.data(), n_threads);
+    pm::turn(rows, alphas.data(), betas.data(), z.data(), x.data(), p.data(), largest.data(), n_threads);
 }
 
 inline void precondition(In<double, 2> inverse, In<double, 3> in, Out<double, 3> out, int n_threads) {
@@ -199,14 +190,11 @@ inline void bind_vectors(nb::module_& module) {
     module.def("advance", advance, nb::arg("alphas").noconvert(), nb::arg("q").noconvert(),
                nb::arg("inverse").noconvert(), nb::arg("r").noconvert(), nb::arg("limbs").noconvert(),
                nb::arg("n_threads"));
-    module.def("turn", turn, nb::arg("alphas").noconvert(), nb::arg("betas").noconvert(),
-               nb::arg("inverse").noconvert(), nb::arg("r").noconvert(), nb::arg("x").noconvert(),
-               nb::arg("p").noconvert(), nb::arg("largest").noconvert(), nb::arg("n_threads"));
     module.def("subtract", subtract, nb::arg("alphas").noconvert(), nb::arg("q").noconvert(),
                nb::arg("r").noconvert(), nb::arg("n_threads"));
     module.def("dots", dots, nb::arg("a").noconvert(), nb::arg("b").noconvert(), nb::arg("limbs").noconvert(),
                nb::arg("n_threads"));
-    module.def("turn_to", turn_to, nb::arg("alphas").noconvert(), nb::arg("betas").noconvert(),
+    module.def("turn", turn, nb::arg("alphas").noconvert(), nb::arg("betas").noconvert(),
                nb::arg("z").noconvert(), nb::arg("x").noconvert(), nb::arg("p").noconvert(),
                nb::arg("largest").noconvert(), nb::arg("n_threads"));
     module.def("precondition", precondition, nb::arg("inverse").noconvert(), nb::arg("input").noconvert(),

@@ -1,7 +1,9 @@
 // The number of the calling thread, with or without OpenMP; and what threads throw.
 #pragma once
 
+#include <atomic>
 #include <exception>
+#include <thread>
 
 #ifdef _OPENMP
 #include <omp.h>
@@ -37,6 +39,22 @@ class Thrown {
 
   private:
     std::exception_ptr first_;
+};
+
+// A lock for what is held for a fraction of a millisecond. Who waits does not sleep: a system wakes threads
+// late, and on the core of the thread that wakes them. Where threads outnumber cores, others go on meanwhile.
+class BriefLock {
+  public:
+    void lock() {
+        for (int n = 0; held_.exchange(true, std::memory_order_acquire);)
+            while (held_.load(std::memory_order_relaxed))
+                if (++n % kLooks == 0) std::this_thread::yield();
+    }
+    void unlock() { held_.store(false, std::memory_order_release); }
+
+  private:
+    static constexpr int kLooks = 1 << 10;
+    alignas(64) std::atomic<bool> held_ = false;
 };
 
 // Call work(part) for each of n parts, a thread each.

@@ -1,7 +1,6 @@
 #include "petamap/mapmaking/normal.h"
 
 #include <algorithm>
-#include <mutex>
 #include <optional>
 #include <type_traits>
 #include <vector>
@@ -40,7 +39,7 @@ std::vector<std::int64_t> visited_blocks(std::span<const Block> blocks, const Sa
 template <int kStokes, int kWidth>
 class BlockFilter {
   public:
-    BlockFilter(const InverseNoise& noise, const Maps& maps, std::vector<std::mutex>& locks)
+    BlockFilter(const InverseNoise& noise, const Maps& maps, std::vector<petacomm::BriefLock>& locks)
         : noise_(noise), projection_(maps, petacomm::thread_number(), locks), alone_(noise, kWidth) {}
 
     void apply(const Block& block, const Samples& samples) {
@@ -82,7 +81,7 @@ void apply_blocks(std::span<const Block> blocks, const SampleSource& source, con
                   const Maps& maps) {
     const BlockOrder order =
         source.order(blocks, visited_blocks(blocks, source, maps), maps.n_threads, in_cache(maps));
-    std::vector<std::mutex> locks(static_cast<std::size_t>(maps.n_copies));
+    std::vector<petacomm::BriefLock> locks(static_cast<std::size_t>(maps.n_copies));
     in_turns(maps.n_threads, [&](const auto& next_turn) {
         BlockFilter<kStokes, kWidth> filter(noise, maps, locks);
         typename SampleSource::Scratch scratches[2];
@@ -106,7 +105,7 @@ void apply_groups(std::span<const Block> blocks, const SampleSource& source, con
                   const Maps& maps) {
     const JointBlocks& joint = *maps.joint;
     const auto n_groups = static_cast<std::int64_t>(joint.groups.size());
-    std::vector<std::mutex> locks(static_cast<std::size_t>(maps.n_copies));
+    std::vector<petacomm::BriefLock> locks(static_cast<std::size_t>(maps.n_copies));
     in_turns(maps.n_threads, [&](const auto& next_turn) {
         GroupStreams streams(noise, kWidth);
         typename SampleSource::Shared shared;

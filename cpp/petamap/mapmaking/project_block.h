@@ -6,6 +6,7 @@
 #include <mutex>
 #include <vector>
 
+#include "petacomm/base/threads.h"
 #include "petamap/mapmaking/normal.h"
 #include "petamap/mapmaking/project.h"
 #include "petamap/mapmaking/project_columns.h"
@@ -21,7 +22,7 @@ template <int kStokes, int kWidth>
 class BlockProjection {
   public:
     // Of one thread. locks: one for each copy of the sums.
-    BlockProjection(const Maps& maps, int thread, std::vector<std::mutex>& locks)
+    BlockProjection(const Maps& maps, int thread, std::vector<petacomm::BriefLock>& locks)
         : maps_(maps),
           sums_(maps.sums + thread % maps.n_copies * maps.n_local * kStokes * kWidth),
           gap_sums_(maps.gap_sums + (maps.own_gap_sums ? thread % maps.n_copies * maps.n_gaps * kWidth : 0)),
@@ -94,7 +95,7 @@ class BlockProjection {
 
     const Maps& maps_;
     std::int64_t *sums_, *gap_sums_;
-    std::mutex& lock_;
+    petacomm::BriefLock& lock_;
 };
 
 }  // namespace petamap::mapmaking

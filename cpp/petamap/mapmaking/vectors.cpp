@@ -103,7 +103,7 @@ void settle_rows(std::int64_t n, const Copies& copies, const double* p, double* 
 }
 
 template <int kStokes, int kWidth>
-void advance_rows(std::int64_t n, const double* alphas, const double* q, const double* inverse, double* r,
+void advance_rows(std::int64_t n, const double* alphas, double* q, const double* inverse, double* r,
                   petacomm::ExactSum* sums, int n_threads) {
     using Real = RealColumns<kWidth>;
     const Real alpha = load<Real>(alphas);
@@ -116,43 +116,12 @@ void advance_rows(std::int64_t n, const double* alphas, const double* q, const d
                 const Row<kStokes, kWidth> row(r + i * kRow);
                 Real z[kStokes];
                 multiply<kStokes>(inverse + i * triangle(kStokes), row.values, z);
-                for (int k = 0; k < kStokes; ++k)
+                for (int k = 0; k < kStokes; ++k) {
+                    store<Real>(q + i * kRow + k * kWidth, z[k]);
                     store<Real>(products + (i - begin) * kRow + k * kWidth, z[k] * row.values[k]);
+                }
             }
         });
-}
-
-template <int kStokes, int kWidth>
-void turn_rows(std::int64_t n, const double* alphas, const double* betas, const double* inverse,
-               const double* r, double* x, double* p, double* largest, int n_threads) {
-    using Real = RealColumns<kWidth>;
-    constexpr std::int64_t kRow = kStokes * kWidth;
-    const Real alpha = load<Real>(alphas), beta = load<Real>(betas);
-    std::fill_n(largest, kWidth, 0.0);
-#pragma omp parallel num_threads(n_threads)
-    {
-        Real most{};
-#pragma omp for schedule(static) nowait
-        for (std::int64_t i = 0; i < n; ++i) {
-            const Row<kStokes, kWidth> row(r + i * kRow);
-            Row<kStokes, kWidth> solution(x + i * kRow), direction(p + i * kRow);
-            Real z[kStokes], size{};
-            multiply<kStokes>(inverse + i * triangle(kStokes), row.values, z);
-            for (int k = 0; k < kStokes; ++k) {
-                solution.values[k] += alpha * direction.values[k];
-                direction.values[k] = z[k] + beta * direction.values[k];
-                size += petacomm::size_of(direction.values[k]);
-            }
-            solution.store(x + i * kRow);
-            direction.store(p + i * kRow);
-            most = petacomm::larger(most, size);
-        }
-        double own[kWidth];
-        store(own, most);
-#pragma omp critical
-        for (int column = 0; column < kWidth; ++column)
-            largest[column] = std::max(largest[column], own[column]);
-    }
 }
 
 template <int kWidth>
@@ -175,8 +144,8 @@ void dot_rows(std::int64_t n, const double* a, const double* b, petacomm::ExactS
 }
 
 template <int kWidth>
-void turn_rows_to(std::int64_t n, int n_stokes, const double* alphas, const double* betas, const double* z,
-                  double* x, double* p, double* largest, int n_threads) {
+void turn_rows(std::int64_t n, int n_stokes, const double* alphas, const double* betas, const double* z,
+               double* x, double* p, double* largest, int n_threads) {
     using Real = RealColumns<kWidth>;
     const std::int64_t row = n_stokes * kWidth;
     const Real alpha = load<Real>(alphas), beta = load<Real>(betas);
@@ -314,17 +283,10 @@ void settle(const Rows& rows, const Copies& copies, const double* p, double* q, 
     });
 }
 
-void advance(const Rows& rows, const double* alpha, const double* q, const double* inverse, double* r,
+void advance(const Rows& rows, const double* alpha, double* q, const double* inverse, double* r,
              petacomm::ExactSum* sums, int n_threads) {
     for_rows(rows, [&](auto stokes, auto width) {
         advance_rows<stokes(), width()>(rows.n, alpha, q, inverse, r, sums, n_threads);
-    });
-}
-
-void turn(const Rows& rows, const double* alpha, const double* beta, const double* inverse, const double* r,
-          double* x, double* p, double* largest, int n_threads) {
-    for_rows(rows, [&](auto stokes, auto width) {
-        turn_rows<stokes(), width()>(rows.n, alpha, beta, inverse, r, x, p, largest, n_threads);
     });
 }
 
@@ -339,10 +301,10 @@ void dots(const Rows& rows, const double* a, const double* b, petacomm::ExactSum
         rows.width, [&](auto width) { dot_rows<width()>(rows.n * rows.n_stokes, a, b, sums, n_threads); });
 }
 
-void turn_to(const Rows& rows, const double* alpha, const double* beta, const double* z, double* x, double* p,
-             double* largest, int n_threads) {
+void turn(const Rows& rows, const double* alpha, const double* beta, const double* z, double* x, double* p,
+          double* largest, int n_threads) {
     petacomm::for_width(rows.width, [&](auto width) {
-        turn_rows_to<width()>(rows.n, rows.n_stokes, alpha, beta, z, x, p, largest, n_threads);
+        turn_rows<width()>(rows.n, rows.n_stokes, alpha, beta, z, x, p, largest, n_threads);
     });
 }
 

@@ -35,20 +35,19 @@ struct Copies {
 void settle(const Rows& rows, const Copies& copies, const double* p, double* q, const double* step,
             petacomm::ExactSum* sums, int n_threads);
 
-// r -= alpha q; adds r . M^-1 r to the sums.
-void advance(const Rows& rows, const double* alpha, const double* q, const double* inverse, double* r,
+// r -= alpha q; then q = M^-1 r; adds r . q to the sums.
+void advance(const Rows& rows, const double* alpha, double* q, const double* inverse, double* r,
              petacomm::ExactSum* sums, int n_threads);
 
-// x += alpha p, then p = M^-1 r + beta p; writes the largest sum of sizes |p_I| + |p_Q| + |p_U| of a row.
-void turn(const Rows& rows, const double* alpha, const double* beta, const double* inverse, const double* r,
-          double* x, double* p, double* largest, int n_threads);
-
-// The same where z = M^-1 r is known: r -= alpha q; then a . b is added to the sums; then x += alpha p and
-// p = z + beta p. Rows may have any number of Stokes parameters.
+// The same in steps, where another preconditioner makes z = M^-1 r: r -= alpha q; then a . b is added to the
+// sums. Rows may have any number of Stokes parameters.
 void subtract(const Rows& rows, const double* alpha, const double* q, double* r, int n_threads);
 void dots(const Rows& rows, const double* a, const double* b, petacomm::ExactSum* sums, int n_threads);
-void turn_to(const Rows& rows, const double* alpha, const double* beta, const double* z, double* x, double* p,
-             double* largest, int n_threads);
+
+// x += alpha p, then p = z + beta p; writes the largest sum of sizes |p_I| + |p_Q| + |p_U| of a row, of any
+// number of Stokes parameters.
+void turn(const Rows& rows, const double* alpha, const double* beta, const double* z, double* x, double* p,
+          double* largest, int n_threads);
 
 // out = M^-1 in.
 void precondition(const Rows& rows, const double* inverse, const double* in, double* out, int n_threads);

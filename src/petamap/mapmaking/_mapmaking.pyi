@@ -402,28 +402,12 @@ def settle(
 ) -> None: ...
 def advance(
     alphas: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    q: Annotated[
-        NDArray[numpy.float64], dict(shape=(None, None, None), order="C", device="cpu", writable=False)
-    ],
+    q: Annotated[NDArray[numpy.float64], dict(shape=(None, None, None), order="C", device="cpu")],
     inverse: Annotated[
         NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu", writable=False)
     ],
     r: Annotated[NDArray[numpy.float64], dict(shape=(None, None, None), order="C", device="cpu")],
     limbs: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order="C", device="cpu")],
-    n_threads: int,
-) -> None: ...
-def turn(
-    alphas: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    betas: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    inverse: Annotated[
-        NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu", writable=False)
-    ],
-    r: Annotated[
-        NDArray[numpy.float64], dict(shape=(None, None, None), order="C", device="cpu", writable=False)
-    ],
-    x: Annotated[NDArray[numpy.float64], dict(shape=(None, None, None), order="C", device="cpu")],
-    p: Annotated[NDArray[numpy.float64], dict(shape=(None, None, None), order="C", device="cpu")],
-    largest: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu")],
     n_threads: int,
 ) -> None: ...
 def subtract(
@@ -444,7 +428,7 @@ def dots(
     limbs: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order="C", device="cpu")],
     n_threads: int,
 ) -> None: ...
-def turn_to(
+def turn(
     alphas: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)],
     betas: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)],
     z: Annotated[

@@ -277,20 +277,19 @@ class ConjugateGradients:
                     to[..., slot] = part
         if self._blocks is None:
             self._precondition(state)
+        else:
+            self._precondition_by_blocks(state)
         norms, alphas, betas = scalars
         return columns, state, norms, alphas, betas
 
     def _turn(self, alphas: FloatArray, betas: FloatArray, state: _State) -> FloatArray:
-        """Add alpha p to x, then set p = M^-1 r + beta p; return the largest values of p over all ranks."""
+        """Add alpha p to x, then set p = z + beta p; return the largest values of p over all ranks."""
         largest = np.zeros((N_PARTS, len(betas)))
-        if self._blocks is None:
-            for z, x, p, most in zip(state.z, state.x, state.p, largest, strict=True):
-                _mapmaking.turn_to(alphas, betas, np.ascontiguousarray(z), x, p, most, self.n_threads)
-            state.z = state.r  # frees it before q is made
-            return self.comm.allreduce(largest.max(axis=0), "max")
-        parts = zip(self._blocks, state.r, state.x, state.p, largest, strict=True)
-        for blocks, r, x, p, most in parts:
-            _mapmaking.turn(alphas, betas, blocks, r, x, p, most, self.n_threads)
+        for z, x, p, most in zip(state.z, state.x, state.p, largest, strict=True):
+            _mapmaking.turn(alphas, betas, np.ascontiguousarray(z), x, p, most, self.n_threads)
+        if self._blocks is not None:
+            state.q = state.z
+        state.z = state.r  # where q is not made in its memory, it is free before q is made
         return self.comm.allreduce(largest.max(axis=0), "max")
 
     def _apply(self, largest: FloatArray, state: _State) -> FloatArray:
@@ -299,7 +298,7 @@ class ConjugateGradients:
         return self._totals(self.operator.apply_and_dot(state.p, largest, state.q))
 
     def _advance(self, alphas: FloatArray, state: _State) -> FloatArray:
-        """Subtract alpha q from r; return r . M^-1 r."""
+        """Subtract alpha q from r; set z = M^-1 r; return r . z."""
         if self._blocks is None:
             if state.q is not None:
                 for q, r in zip(state.q, state.r, strict=True):
@@ -307,15 +306,22 @@ class ConjugateGradients:
                 state.q = None  # frees it before z is made
             self._precondition(state)
             return self._totals(exact_dots(state.r, state.z, self.n_threads))
-        assert state.q is not None
+        if state.q is not None:
+            state.z, state.q = state.q, None
         limbs = zero_limbs(len(alphas))
-        for blocks, q, r, to in zip(self._blocks, state.q, state.r, sums_of_parts(limbs), strict=True):
-            _mapmaking.advance(alphas, q, blocks, r, to, self.n_threads)
+        for blocks, z, r, to in zip(self._blocks, state.z, state.r, sums_of_parts(limbs), strict=True):
+            _mapmaking.advance(alphas, z, blocks, r, to, self.n_threads)
         return self._totals(limbs)
 
     def _precondition(self, state: _State) -> None:
         state.z = self.preconditioner.apply(state.r)
         state.coarse_error = self.preconditioner.coarse_error
+
+    def _precondition_by_blocks(self, state: _State) -> None:
+        assert state.q is not None and self._blocks is not None
+        state.z, state.q = state.q, None
+        for blocks, r, z in zip(self._blocks, state.r, state.z, strict=True):
+            _mapmaking.precondition(blocks, r, z, self.n_threads)
 
     def _compute_true_residuals(self, solved: Sequence[tuple[SolverColumn, Unknowns]]) -> None:
         if not solved:
@@ -325,7 +331,7 @@ class ConjugateGradients:
         for number, (_, rhs) in enumerate(solved):
             for right, product in zip(rhs, r, strict=True):
                 np.subtract(right, product[..., number], out=product[..., number])
-        norms = self._advance(np.zeros(x.width), _State(x, r, r, r, r))
+        norms = self._advance(np.zeros(x.width), _State(x, r, None, r, r))  # z may be made where r was
         for number, (column, _) in enumerate(solved):
             column.solution.true_residual = column.relative(norms[number])
 
@@ -335,9 +341,10 @@ class ConjugateGradients:
 
 @dataclass
 class _State:
-    """Vectors of conjugate gradients, side by side; z = M^-1 r where no kernel computes it on the way.
+    """Vectors of conjugate gradients, side by side; z = M^-1 r.
 
-    Where one does not, q and z take turns: q is from its making to the next r, z from there to the next p.
+    q and z take turns: q is from its making to the next r, z from there to the next p. Where kernels make z,
+    it is in the memory of q; z is r where there is none.
     x is a step behind r, until p turns: the next residual tells whether an iterate is to be kept. Errors on
     the coarse map are of the iterates that r is the residual of; None where there is no such map.
     """

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
 # 64-bit sums keep a sign and a bit to spare; a term is rounded by way of a double's 52 bits.
 _SUM_BITS, _TERM_BITS = 62, 51
-# Sums of a thread's own, bytes at most. Of 36 MB, iterations of two threads take 3 to 5 % less time if they
-# share them; of 12 MB, sometimes 20 % more (satellite, Zen 4, 32 MB of cache).
-_OWN_COPY = 1 << 25
 
 
 class NormalOperator(Operator):
@@ -73,12 +70,10 @@ class NormalOperator(Operator):
     def _copies(self) -> int:
         """Return how many copies of the sums the threads have.
 
-        Two threads share a copy that no cache would hold: to clear it and to add it to the others takes
-        longer than it takes to wait for each other, where blocks are filtered between.
+        Where blocks are filtered, adding to sums is less than half of a thread's work: two threads share a
+        copy, and seldom wait for each other, which takes less time than to clear and add up one more.
         """
-        n_bytes = 8 * self.projection.n_local * self.projection.stokes.n
-        shared = n_bytes > _OWN_COPY and self.projection.layout.n_lag > 0
-        return -(-self.n_threads // 2) if shared else self.n_threads
+        return -(-self.n_threads // 2) if self.projection.layout.n_lag > 0 else self.n_threads
 
     def apply(self, vectors: Unknowns) -> Unknowns:
         """Return A times vectors side by side. Collective."""
