@@ -68,6 +68,7 @@ COMMANDS = {
     "net simulate": f"petacomm net simulate alltoall {NET}",
     "net draw": f"petacomm net draw broadcast {NET} --out out.html",
     "net export": f"petacomm net export allreduce {NET} --algorithm ring --out out.goal",
+    "net export msccl": f"petacomm net export alltoall {NET} --format msccl --out out.xml",
     "net export simgrid": f"petacomm net export alltoall {NET} --format simgrid --out out.tit",
     "map": "petacomm map job.toml --format openmpi --out out --report out.html",
     "map compare": "petacomm map compare job.toml --strategies greedy,recursive",

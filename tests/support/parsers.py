@@ -13,6 +13,7 @@ from typing import Any
 from petacomm.mapping.graph_files import read_graph
 from petacomm.mapping.job import load_mapping_job
 from petacomm.network.fit import fit_csv
+from petacomm.schedule.msccl import read_msccl
 from petacomm.topology.detect.coordinates import read_coordinates
 from petacomm.topology.detect.node_layout import read_hwloc
 from petacomm.topology.detect.slurm import read_topology_conf
@@ -74,6 +75,7 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "graph.mtx": read_graph,
     "graph.goal": read_graph,
     "graph.tit": read_graph,
+    "algo.xml": read_msccl,
     "coordinates.txt": read_coordinates,
     "hwloc.xml": read_hwloc,
     "topology.conf": read_topology_conf,
@@ -119,6 +121,15 @@ def seeds() -> dict[str, bytes]:
         "graph.tit": "0 init\n0 isend 1 5 8\n0 waitall\n1 recv 0 5 1 0\n1 finalize\n",
         "graph.goal": "num_ranks 2\nrank 0 {\nl1: send 8b to 1 tag 0\nl2: calc 5 cpu 0\nl2 requires l1\n}\n"
         "rank 1 {\nl1: recv 8b from 0 tag 0\n}\n",
+        "algo.xml": '<algo name="a" nchunksperloop="1" ngpus="2" coll="allreduce" inplace="1">\n'
+        + "".join(
+            f'<gpu id="{i}" i_chunks="1" o_chunks="0" s_chunks="0"><tb id="0" send="{1 - i}" recv="{1 - i}" '
+            'chan="0"><step s="0" type="s" srcbuf="i" srcoff="0" dstbuf="i" dstoff="0" cnt="1" depid="-1" '
+            'deps="-1" hasdep="0"/><step s="1" type="rrc" srcbuf="i" srcoff="0" dstbuf="i" dstoff="0" '
+            'cnt="1" depid="-1" deps="-1" hasdep="0"/></tb></gpu>\n'
+            for i in range(2)
+        )
+        + "</algo>\n",
         "coordinates.txt": "torus 2x2x1\n0 0 0 0 n1\n1 0 0 0 n2\n",
         "hwloc.xml": (_SAMPLES / "hwloc-two-packages.xml").read_text(),
         "topology.conf": (_SAMPLES / "topology-tree.conf").read_text(),

@@ -1,0 +1,253 @@
+"""Schedules as programs of MSCCL: steps of thread blocks, and what each waits for."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from petacomm.base.files import write_text
+from petacomm.schedule.flat_messages import pair_messages
+from petacomm.schedule.msccl import (
+    MAX_BLOCKS,
+    MAX_CHUNKS,
+    MAX_COUNT,
+    MAX_STEPS,
+    MscclProgram,
+    Step,
+    ThreadBlock,
+)
+from petacomm.schedule.schedule import Round, Schedule, ScheduleError
+
+COLLECTIVES = ("allreduce", "alltoall")
+# Transfers of a connection that are not received yet: of eight slots of NCCL's, one takes four.
+_IN_FLIGHT = 2
+
+
+class _Gpu:
+    """The thread blocks of a rank, and who has used each of its chunks last."""
+
+    def __init__(self, sends: list[int], receives: list[int]) -> None:
+        both = [rank for rank in sends if rank in receives]
+        only_sends = [rank for rank in sends if rank not in receives]
+        only_receives = [rank for rank in receives if rank not in sends]
+        n = max(len(only_sends), len(only_receives))
+        padded = [one + [-1] * (n - len(one)) for one in (only_sends, only_receives)]
+        self.blocks = [ThreadBlock(rank, rank) for rank in both]
+        self.blocks += [ThreadBlock(send, receive) for send, receive in zip(*padded, strict=True)]
+        self.sender = {block.send: number for number, block in enumerate(self.blocks)}
+        self.receiver = {block.receive: number for number, block in enumerate(self.blocks)}
+        self._written: dict[int, tuple[int, int]] = {}
+        self._read: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+
+    def copying_block(self) -> int:
+        """Return the number of a thread block for copies in memory."""
+        if not self.blocks:
+            self.blocks.append(ThreadBlock())
+        return 0
+
+    def add(self, block: int, step: Step, reads: range, writes: range) -> None:
+        """Append a step, which waits for what others do with its chunks before."""
+        before = [self._written[chunk] for chunk in (*reads, *writes) if chunk in self._written]
+        before += [reader for chunk in writes for reader in self._read[chunk]]
+        last: dict[int, int] = {}
+        for other, number in before:
+            if other != block:
+                last[other] = max(number, last.get(other, -1))
+        steps = self.blocks[block].steps
+        *first, step.after = [*sorted(last.items())] or [(-1, -1)]
+        steps += [Step("nop", after=one) for one in first]
+        for other, number in last.items():
+            self.blocks[other].steps[number].awaited = True
+        steps.append(step)
+        here = block, len(steps) - 1
+        for chunk in reads:
+            self._read[chunk].append(here)
+        for chunk in writes:
+            self._written[chunk] = here
+            self._read[chunk].clear()
+
+
+@dataclass(frozen=True)
+class _Chunks:
+    """Division of the work space into chunks of one size, and the buffers that have them."""
+
+    size: int
+    sends: int
+    receives: int
+    scratch: int
+
+    @classmethod
+    def of(cls, schedule: Schedule) -> _Chunks:
+        edges = {schedule.n_elements}
+        for part in schedule.rounds():
+            for column in (part.begin, part.destination_begin, part.length):
+                edges.update(np.unique(column).tolist())
+        blocks = schedule.blocks
+        parts = [schedule.n_elements, 0] if blocks is None else [blocks.send_size, blocks.receive_size]
+        size = math.gcd(*edges, *parts) or 1
+        chunks = cls(size, parts[0] // size, parts[1] // size, (schedule.n_elements - sum(parts)) // size)
+        if schedule.n_elements // size > MAX_CHUNKS:
+            raise ScheduleError(
+                f"'{schedule.algorithm}' moves parts of {schedule.n_elements} elements that no chunks of one "
+                f"size make up, {MAX_CHUNKS} at most",
+                mend="take as many elements for each rank",
+            )
+        return chunks
+
+    def place(self, element: int) -> tuple[str, int]:
+        """Return the buffer and the offset of a chunk, by its first element."""
+        chunk = element // self.size
+        for buffer, n in (("i", self.sends), ("o", self.receives)):
+            if chunk < n:
+                return buffer, chunk
+            chunk -= n
+        return "s", chunk
+
+
+def msccl_program(schedule: Schedule, name: str | None = None) -> MscclProgram:
+    """Return a schedule as an algorithm of MSCCL.
+
+    What a rank sends it takes from its own memory as the schedule says; a receive waits until the rank has
+    sent what it overwrites. Values that several ranks send to be summed in one round are added as they are
+    received. All-reduces are in place.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        Of an all-reduce or an all-to-all of equal blocks.
+    name : str, optional
+        By default that of the algorithm.
+
+    Raises
+    ------
+    ScheduleError
+        If it is another collective, has other messages than between two ranks, parts that are no chunks of
+        one size, or more steps or neighbours than MSCCL takes.
+    """
+    if schedule.collective not in COLLECTIVES:
+        raise ScheduleError(
+            f"algorithms of MSCCL have no root, and move data: there is none of a {schedule.collective}",
+            mend=f"take one of {', '.join(COLLECTIVES)}",
+        )
+    pair_messages(schedule, 1, "MSCCL")
+    chunks = _Chunks.of(schedule)
+    gpus = _gpus(schedule)
+    for part in schedule.rounds():
+        rows = list(_rows(part.take(part.length > 0), chunks))
+        _add_round(gpus, rows, chunks, schedule.algorithm)
+    _check_limits(schedule, gpus)
+    sizes = chunks.sends, chunks.receives, chunks.scratch
+    return MscclProgram(
+        name or schedule.algorithm, schedule.collective, schedule.n_ranks, chunks.sends,
+        schedule.blocks is None, sizes, [gpu.blocks for gpu in gpus],
+    )  # fmt: skip
+
+
+def write_msccl(schedule: Schedule, path: str | os.PathLike[str], name: str | None = None) -> Path:
+    """Write `msccl_program` as XML, and return the path."""
+    write_text(path, msccl_program(schedule, name).text())
+    return Path(path)
+
+
+def _gpus(schedule: Schedule) -> list[_Gpu]:
+    """Return the ranks with thread blocks for all that they send to and receive from."""
+    sends: list[dict[int, None]] = [{} for _ in range(schedule.n_ranks)]
+    receives: list[dict[int, None]] = [{} for _ in range(schedule.n_ranks)]
+    for part in schedule.rounds():
+        for source, destination in zip(*_ends(part.take(part.is_message)), strict=True):
+            sends[source][destination] = receives[destination][source] = None
+    return [_Gpu(list(to), list(whence)) for to, whence in zip(sends, receives, strict=True)]
+
+
+def _ends(part: Round) -> tuple[list[int], list[int]]:
+    return part.source.tolist(), part.destination.tolist()
+
+
+class _Row(NamedTuple):
+    """Chunks that go from one rank to another, or from one place to another in its memory."""
+
+    source: int
+    destination: int
+    begin: int  # elements
+    to: int
+    n: int
+    reduce: bool
+
+    def reads(self, size: int) -> range:
+        """Return the chunks of the source."""
+        return range(self.begin // size, self.begin // size + self.n)
+
+    def writes(self, size: int) -> range:
+        """Return the chunks of the destination."""
+        return range(self.to // size, self.to // size + self.n)
+
+
+def _add_round(gpus: list[_Gpu], rows: list[_Row], chunks: _Chunks, algorithm: str) -> None:
+    """Append the steps of a round: ranks read before they write.
+
+    A connection has room for `_IN_FLIGHT` transfers: of more, the first are received before the last are
+    sent, which must not read what was received.
+    """
+    turns: defaultdict[tuple[int, int], int] = defaultdict(int)
+    by_turn: defaultdict[int, list[_Row]] = defaultdict(list)
+    for row in rows:
+        by_turn[turns[row[:2]]].append(row)
+        turns[row[:2]] += 1
+    overwritten: set[tuple[int, int]] = set()
+    for turn in range(len(by_turn) + _IN_FLIGHT - 1):
+        for row in by_turn.get(turn, []):
+            reads = row.reads(chunks.size)
+            if any((row.source, chunk) in overwritten for chunk in reads):
+                raise ScheduleError(
+                    f"'{algorithm}' sends more than {_IN_FLIGHT} parts between two ranks before it receives "
+                    "any, for which MSCCL has no room",
+                    mend="take another algorithm",
+                )
+            if row.source != row.destination:
+                step = Step("s", chunks.place(row.begin), chunks.place(row.to), row.n)
+                gpu = gpus[row.source]
+                gpu.add(gpu.sender[row.destination], step, reads, range(0))
+        for row in by_turn.get(turn - _IN_FLIGHT + 1, []):
+            _add_receive(gpus[row.destination], row, chunks)
+            overwritten.update((row.destination, chunk) for chunk in row.writes(chunks.size))
+
+
+def _add_receive(gpu: _Gpu, row: _Row, chunks: _Chunks) -> None:
+    writes, there = row.writes(chunks.size), chunks.place(row.to)
+    if row.source != row.destination:
+        kind, here = ("rrc", there) if row.reduce else ("r", chunks.place(row.begin))
+        gpu.add(gpu.receiver[row.source], Step(kind, here, there, row.n), range(0), writes)
+        return
+    if row.reduce:
+        raise ScheduleError("sums in the memory of one rank cannot be told", mend="reduce messages")
+    step = Step("cpy", chunks.place(row.begin), there, row.n)
+    gpu.add(gpu.copying_block(), step, row.reads(chunks.size), writes)
+
+
+def _rows(part: Round, chunks: _Chunks) -> Iterator[_Row]:
+    """Yield the rows of a round; of long ones, pieces."""
+    columns = (part.source, part.destination, part.begin, part.destination_begin, part.length, part.reduce)
+    for source, destination, begin, to, length, reduce in zip(
+        *(column.tolist() for column in columns), strict=True
+    ):
+        for done in range(0, length, MAX_COUNT * chunks.size):
+            count = min(MAX_COUNT, (length - done) // chunks.size)
+            yield _Row(source, destination, begin + done, to + done, count, reduce)
+
+
+def _check_limits(schedule: Schedule, gpus: list[_Gpu]) -> None:
+    n_peers = max(len(gpu.blocks) for gpu in gpus)
+    n_steps = max((len(block.steps) for gpu in gpus for block in gpu.blocks), default=0)
+    for n, most, what in ((n_peers, MAX_BLOCKS, "thread blocks"), (n_steps, MAX_STEPS, "steps of one")):
+        if n > most:
+            raise ScheduleError(
+                f"'{schedule.algorithm}' needs {n} {what}, and MSCCL has {most}",
+                mend="take fewer ranks or another algorithm",
+            )
