@@ -159,6 +159,7 @@ def test_maps_larger_than_the_cache_have_the_same_bits(pointing, n_threads):
         pixels[: len(seen)] = seen
         sums = np.zeros((n_threads, *pixels.shape), np.int64)
         gap_sums = np.zeros((n_threads, *gaps.shape), np.int64)
+        projection.n_threads = n_threads
         projection.apply(system.noise, pixels, gaps, np.full(1, 2.0**30), sums, gap_sums)
         total = sums.sum(axis=0)
         assert total[: len(seen)].any() and not total[len(seen) :].any()
