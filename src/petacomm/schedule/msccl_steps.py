@@ -180,6 +180,11 @@ class _Row(NamedTuple):
     n: int
     reduce: bool
 
+    @property
+    def is_local(self) -> bool:
+        """Whether it is a copy in the memory of a rank."""
+        return self.source == self.destination
+
     def reads(self, size: int) -> range:
         """Return the chunks of the source."""
         return range(self.begin // size, self.begin // size + self.n)
@@ -203,25 +208,30 @@ def _add_round(gpus: list[_Gpu], rows: list[_Row], chunks: _Chunks, algorithm: s
     overwritten: set[tuple[int, int]] = set()
     for turn in range(len(by_turn) + _IN_FLIGHT - 1):
         for row in by_turn.get(turn, []):
-            reads = row.reads(chunks.size)
-            if any((row.source, chunk) in overwritten for chunk in reads):
-                raise ScheduleError(
-                    f"'{algorithm}' sends more than {_IN_FLIGHT} parts between two ranks before it receives "
-                    "any, for which MSCCL has no room",
-                    mend="take another algorithm",
-                )
-            if row.source != row.destination:
+            if not row.is_local:
+                _check_reads(row, overwritten, chunks, algorithm)
                 step = Step("s", chunks.place(row.begin), chunks.place(row.to), row.n)
                 gpu = gpus[row.source]
-                gpu.add(gpu.sender[row.destination], step, reads, range(0))
-        for row in by_turn.get(turn - _IN_FLIGHT + 1, []):
+                gpu.add(gpu.sender[row.destination], step, row.reads(chunks.size), range(0))
+        for row in sorted(by_turn.get(turn - _IN_FLIGHT + 1, []), key=lambda row: not row.is_local):
+            if row.is_local:
+                _check_reads(row, overwritten, chunks, algorithm)
             _add_receive(gpus[row.destination], row, chunks)
             overwritten.update((row.destination, chunk) for chunk in row.writes(chunks.size))
 
 
+def _check_reads(row: _Row, overwritten: set[tuple[int, int]], chunks: _Chunks, algorithm: str) -> None:
+    if any((row.source, chunk) in overwritten for chunk in row.reads(chunks.size)):
+        raise ScheduleError(
+            f"'{algorithm}' has to send more than {_IN_FLIGHT} parts to a rank, or to copy some, before it "
+            "may receive, for which MSCCL has no room",
+            mend="take another algorithm",
+        )
+
+
 def _add_receive(gpu: _Gpu, row: _Row, chunks: _Chunks) -> None:
     writes, there = row.writes(chunks.size), chunks.place(row.to)
-    if row.source != row.destination:
+    if not row.is_local:
         kind, here = ("rrc", there) if row.reduce else ("r", chunks.place(row.begin))
         gpu.add(gpu.receiver[row.source], Step(kind, here, there, row.n), range(0), writes)
         return

@@ -7,7 +7,7 @@ import pytest
 from schedules import pair_schedules
 
 from petacomm.base.errors import ConfigError
-from petacomm.schedule import CollectiveCall, ScheduleError, flat_messages, make_schedule
+from petacomm.schedule import CollectiveCall, Round, Schedule, ScheduleError, flat_messages, make_schedule
 from petacomm.schedule.algorithms.combining_tree import tree_allreduce
 from petacomm.schedule.algorithms.ring import ring_allreduce
 from petacomm.schedule.msccl import MAX_STEPS, parse_msccl, read_msccl
@@ -93,6 +93,35 @@ def test_gpus_end_with_what_the_collective_makes(shape):
                 blocks = gpus.given.reshape(schedule.n_ranks, schedule.n_ranks, -1)
                 for rank, memory in enumerate(gpus.memory):
                     np.testing.assert_array_equal(memory["o"], blocks[:, rank].ravel())
+
+
+def of_one_round(source, destination, begin, to):
+    """Return a schedule of a round of single elements, of which nobody says that it is an all-reduce."""
+    part = Round.from_columns(source, destination, begin, 1, destination_begin=to)
+    return Schedule("allreduce", "made", 2, 5, 1, lambda: iter([part]))
+
+
+def test_ranks_read_before_they_write():
+    """What is copied in memory, or sent as the second part, is what was there before the round."""
+    program = msccl_program(of_one_round([1, 0, 0, 1], [0, 0, 1, 0], [0, 0, 1, 3], [0, 1, 2, 4]))
+    for seed in range(5):
+        gpus = Gpus(program, seed)
+        assert gpus.run()
+        one, other = gpus.given
+        np.testing.assert_array_equal(gpus.memory[0]["i"], [other[0], one[0], one[2], one[3], other[3]])
+        np.testing.assert_array_equal(gpus.memory[1]["i"], [other[0], other[1], one[1], *other[3:]])
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ([0, 0], [0, 0], [0, 1], [1, 2]),  # a copy of what another copy overwrites
+        ([0, 0, 0, 0, 1], [1, 1, 1, 1, 0], [0, 1, 2, 3, 0], [1, 2, 3, 4, 3]),  # of the fourth part
+    ],
+)
+def test_rounds_for_which_there_is_no_room_are_refused(rows):
+    with pytest.raises(ScheduleError, match="no room"):
+        msccl_program(of_one_round(*rows))
 
 
 def test_without_what_steps_wait_for_gpus_end_with_something_else():
