@@ -8,8 +8,13 @@ from dataclasses import replace
 import mpi
 import numpy as np
 import pytest
+from hypothesis import settings
 
 from petamap.data import run_summary as s
+
+# What is tried for seconds on a busy machine is no failure.
+settings.register_profile("unhurried", deadline=None)
+settings.load_profile("unhurried")
 
 
 @pytest.fixture(autouse=True, scope="session")

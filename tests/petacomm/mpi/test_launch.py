@@ -17,13 +17,13 @@ from petacomm.mpi import launch
 
 # One rank is in MPI_Init when the signal comes, the other ends by it before that.
 PROGRAM = """
-import sys, time
+import os, sys, time
 from petacomm.base.launcher import launched_rank
 from petacomm.cli import parser
 from petacomm.mpi import world
 
 def work(arguments):
-    print("begun", flush=True)
+    os.write(1, b"begun\\n")  # at once: lines of two ranks may else be mixed
     if launched_rank() == "1":
         time.sleep(60)
     world()
