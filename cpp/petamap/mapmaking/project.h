@@ -98,6 +98,27 @@ template <int kStokes, int kLanes, class Few>
     }
 }
 
+// Find where the values of the first of n samples lie, and ask for their memory.
+template <int kStokes, class Found>
+[[gnu::always_inline]] inline void find_first(const Found& places, std::int64_t n) {
+    const std::int64_t near = std::min(n, kRowsAhead);
+    petacomm::for_lanes(near, [&](auto lanes, std::int64_t i) { places.template find<lanes()>(i); });
+    petacomm::for_lanes(near,
+                        [&](auto lanes, std::int64_t i) { prefetch_rows<kStokes, lanes()>(places.of(i)); });
+}
+
+// Samples [i, i + kLanes) are at hand: find those that are kRowsAhead later, and ask for the memory of those
+// before them, as what was just found may still be on its way to the ring.
+template <int kStokes, int kLanes, class Found>
+[[gnu::always_inline]] inline void find_ahead(const Found& places, std::int64_t i, std::int64_t n) {
+    const std::int64_t later = i + kRowsAhead;
+    if (later + kLanes <= n)
+        places.template find<kLanes>(later);
+    else
+        for (std::int64_t k = later; k < n; ++k) places.template find<1>(k);
+    prefetch_rows<kStokes, kLanes>(places.of(later - kLanes));
+}
+
 // Where the values of samples lie of which none is a gap: in the rows of their pixels. Memory is asked for
 // long before it is used: the arithmetic in between hides the time that it takes.
 template <class T, int kStokes>
@@ -174,32 +195,18 @@ class Places {
     [[gnu::always_inline]] Places(const std::int32_t* pixels, std::int64_t n, T* rows, T* gaps, Ring& ring)
         : pixels_(pixels), n_(n), rows_(rows), gaps_(gaps), ring_(ring) {
         static_assert(sizeof(T) == kSize && sizeof(T*) == kSize);
-        const std::int64_t near = std::min(n, kRowsAhead);
-        petacomm::for_lanes(near, [this](auto lanes, std::int64_t i) { this->template find<lanes()>(i); });
-        petacomm::for_lanes(
-            near, [this](auto lanes, std::int64_t i) { prefetch_rows<kStokes, lanes()>(this->of(i)); });
+        find_first<kStokes>(*this, n);
     }
 
-    // Samples [i, i + kLanes) are at hand: find those that are kRowsAhead later.
     template <int kLanes>
     [[gnu::always_inline]] void ahead(std::int64_t i) const {
-        const std::int64_t later = i + kRowsAhead;
-        if (later + kLanes <= n_)
-            find<kLanes>(later);
-        else
-            for (std::int64_t k = later; k < n_; ++k) find<1>(k);
-        prefetch_rows<kStokes, kLanes>(
-            of(later - kLanes));  // what was just found may still be on its way to the ring
+        find_ahead<kStokes, kLanes>(*this, i, n_);
     }
 
     [[gnu::always_inline]] Few of(std::int64_t i) const {
         return {ring_.firsts + static_cast<std::uint64_t>(i) % kRing,
                 ring_.rests + static_cast<std::uint64_t>(i) % kRing};
     }
-
-  private:
-    static constexpr std::int64_t kSize = sizeof(std::int64_t);
-    alignas(64) static constexpr std::int64_t kApart[8] = {0, 16, 32, 48, 64, 80, 96, 112};
 
     template <int kLanes>
     [[gnu::always_inline]] void find(std::int64_t i) const {
@@ -218,6 +225,10 @@ class Places {
             petacomm::store<Words>(ring_.rests + to, gap ? nothing : row + kSize);
         }
     }
+
+  private:
+    static constexpr std::int64_t kSize = sizeof(std::int64_t);
+    alignas(64) static constexpr std::int64_t kApart[8] = {0, 16, 32, 48, 64, 80, 96, 112};
 
     const std::int32_t* pixels_;
     std::int64_t n_;

@@ -48,29 +48,17 @@ class PairPlaces {
           n_(n),
           rows_(rows),
           ring_(ring) {
-        const std::int64_t near = std::min(n, kRowsAhead);
-        petacomm::for_lanes(near, [this](auto lanes, std::int64_t i) { this->template find<lanes()>(i); });
-        petacomm::for_lanes(
-            near, [this](auto lanes, std::int64_t i) { prefetch_rows<kStokes, lanes()>(this->of(i)); });
+        find_first<kStokes>(*this, n);
     }
 
-    // As that of Places.
     template <int kLanes>
     [[gnu::always_inline]] void ahead(std::int64_t i) const {
-        const std::int64_t later = i + kRowsAhead;
-        if (later + kLanes <= n_)
-            find<kLanes>(later);
-        else
-            for (std::int64_t k = later; k < n_; ++k) find<1>(k);
-        prefetch_rows<kStokes, kLanes>(of(later - kLanes));
+        find_ahead<kStokes, kLanes>(*this, i, n_);
     }
 
     [[gnu::always_inline]] Few of(std::int64_t i) const {
         return {ring_.pixels + static_cast<std::uint64_t>(i) % kRing, rows_};
     }
-
-  private:
-    alignas(64) static constexpr std::int32_t kSpare[kSpareRows] = {0, 1, 2, 3, 4, 5, 6, 7};
 
     template <int kLanes>
     [[gnu::always_inline]] void find(std::int64_t i) const {
@@ -81,6 +69,9 @@ class PairPlaces {
         petacomm::store<Pixels>(ring_.pixels + static_cast<std::uint64_t>(i) % kRing,
                                 pixel < 0 ? spare : pixel);
     }
+
+  private:
+    alignas(64) static constexpr std::int32_t kSpare[kSpareRows] = {0, 1, 2, 3, 4, 5, 6, 7};
 
     const std::int32_t *first_, *second_;
     std::int64_t n_;
