@@ -9,12 +9,20 @@ namespace planning = petamap::planning;
 
 namespace {
 
-// Rows of `ranges`: detector, start, stop. Returns nothing: counts[i] pixels of range i stand in `seen`,
-// one range after the other.
-void cover_pixels(const PointingArguments& arguments, In<double> grid_numbers, int shift,
-                  In<std::int32_t> chosen, const PointingArguments& sparse_arguments, In<double> scan_grid,
-                  std::optional<In<std::uint8_t>> near, std::int64_t stride, In<std::int64_t, 2> ranges,
-                  Out<std::int32_t> seen, Out<std::int64_t> counts) {
+// Regions that are summed have rows.
+void require_rows(const In<std::int32_t>& summed, int shift, std::size_t n_rows) {
+    const auto n = static_cast<std::int64_t>(n_rows >> shift);
+    for (std::size_t i = 0; i < summed.shape(0); ++i)
+        require(summed.data()[i] < n, "sums: rows of all regions");
+}
+
+// Rows of `ranges`: detector, start, stop. counts[i] pixels of range i stand in `seen`, one range after the
+// other. Returns the samples outside the map that were seen on the way, where there are `sums`.
+std::int64_t cover_pixels(const PointingArguments& arguments, In<double> grid_numbers, int shift,
+                          In<std::int32_t> chosen, const PointingArguments& sparse_arguments,
+                          In<double> scan_grid, std::optional<In<std::uint8_t>> near, std::int64_t stride,
+                          In<std::int64_t, 2> ranges, Out<std::int32_t> seen, Out<std::int64_t> counts,
+                          std::optional<In<std::int32_t>> summed, std::optional<Out<std::int64_t, 2>> sums) {
     const auto pointing = compressed_pointing(arguments);
     const auto sparse = compressed_pointing(sparse_arguments);
     const auto grid = petamap::sky::Grid::from(grid_numbers.data(), grid_numbers.shape(0));
@@ -25,6 +33,14 @@ void cover_pixels(const PointingArguments& arguments, In<double> grid_numbers, i
     require(stride >= 1 && shift >= 0 && shift < 31, "a stride and a shift");
     require(static_cast<std::int64_t>(chosen.shape(0)) == ((grid.n_pix - 1) >> shift) + 1, "all regions");
     require(!near || static_cast<std::int64_t>(near->shape(0)) == scan.grid.n_pix, "one flag a coarse pixel");
+    require(summed.has_value() == sums.has_value(), "summed: with sums");
+    planning::StokesSums totals;
+    if (sums) {
+        require(summed->shape(0) == chosen.shape(0), "summed: all regions");
+        require(sums->shape(1) == planning::StokesSums::n_columns, "sums: 6 columns");
+        require_rows(*summed, shift, sums->shape(0));
+        totals = {summed->data(), sums->data()};
+    }
     const std::int64_t* rows = ranges.data();
     std::int64_t most = 0;
     for (std::size_t i = 0; i < ranges.shape(0); ++i) {
@@ -43,10 +59,11 @@ void cover_pixels(const PointingArguments& arguments, In<double> grid_numbers, i
     std::vector<std::int32_t> pixels;
     for (std::size_t i = 0; i < n; ++i) {
         planning::cover_pixels(pointing, grid, sample, scan, rows[3 * i], rows[3 * i + 1], rows[3 * i + 2],
-                               pixels);
+                               pixels, sums ? &totals : nullptr);
         out = std::copy(pixels.begin(), pixels.end(), out);
         count[i] = static_cast<std::int64_t>(pixels.size());
     }
+    return totals.outside;
 }
 
 }  // namespace
@@ -55,5 +72,7 @@ NB_MODULE(_planning, module) {
     module.def("cover_pixels", &cover_pixels, nb::arg("arguments"), nb::arg("grid").noconvert(),
                nb::arg("shift"), nb::arg("chosen").noconvert(), nb::arg("sparse_arguments"),
                nb::arg("scan_grid").noconvert(), nb::arg("near").noconvert().none(), nb::arg("stride"),
-               nb::arg("ranges").noconvert(), nb::arg("seen").noconvert(), nb::arg("counts").noconvert());
+               nb::arg("ranges").noconvert(), nb::arg("seen").noconvert(), nb::arg("counts").noconvert(),
+               nb::arg("summed").noconvert().none() = nb::none(),
+               nb::arg("sums").noconvert().none() = nb::none());
 }

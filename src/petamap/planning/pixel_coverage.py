@@ -24,6 +24,7 @@ from petacomm.costs.occupancy import Occupancy
 from petacomm.mpi import Communicator, SerialCommunicator, agree_on_errors
 from petamap.data.observation import Observation
 from petamap.mapmaking.distribution import distribute
+from petamap.planning.cut_pixels import StokesSums
 from petamap.planning.rank_samples import SampleDistribution
 from petamap.planning.scanned_run import ScannedRun
 from petamap.planning.sky_regions import SkySample
@@ -101,6 +102,7 @@ def compute_pixel_coverage(
     progress: Progress,
     comm: Communicator | None = None,
     quick: bool = False,
+    sums: StokesSums | None = None,
 ) -> PixelCoverage:
     """Return the pixels of a sky sample that are observed in each range of time samples of a run.
 
@@ -116,6 +118,8 @@ def compute_pixel_coverage(
         Ranks that share the work; all get the result.
     quick : bool
         Leave out flags, and on pixels without square regions take samples half a pixel apart.
+    sums : StokesSums, optional
+        To which samples that are not flagged are added, those of this rank and not of quick looks.
 
     Raises
     ------
@@ -139,7 +143,7 @@ def compute_pixel_coverage(
 
     @lru_cache(2 * n_threads)
     def expander(number: int) -> _PixelExpander:
-        return _PixelExpander(run.observations[number], sample, quick)
+        return _PixelExpander(run.observations[number], sample, quick, sums)
 
     def cover(batch: tuple[int, int]) -> tuple[Int32Array, Int64Array]:
         rows = np.ascontiguousarray(ranges[slice(*batch)])
@@ -181,9 +185,17 @@ class _PixelExpander:
     sample : SkySample
     quick : bool
         As in `compute_pixel_coverage`; of compressed pointing.
+    sums : StokesSums, optional
+        To which samples are added.
     """
 
-    def __init__(self, observation: Observation, sample: SkySample, quick: bool = False) -> None:
+    def __init__(
+        self,
+        observation: Observation,
+        sample: SkySample,
+        quick: bool = False,
+        sums: StokesSums | None = None,
+    ) -> None:
         pointing = observation.pointing
         if pointing is None:
             raise ConfigError(
@@ -192,6 +204,7 @@ class _PixelExpander:
         self._pointing: Pointing = pointing
         self._flags = () if quick else observation.flags
         self._sample = sample
+        self._sums = sums
         self._sparse: CompressedPointing | None = None
         self._step = 1
         if quick and isinstance(pointing, CompressedPointing) and not sample.side:
@@ -212,23 +225,34 @@ class _PixelExpander:
             return np.concatenate(parts), counts
         assert isinstance(self._pointing, CompressedPointing)
         sample, sparse = self._sample, self._stride > 1
-        seen = np.empty(int((rows[:, 2] - rows[:, 1]).sum()), np.int32)
-        counts = np.empty(len(rows), np.int64)
-        kernels.cover_pixels(
+        sums = self._sums
+        n_looked = int((rows[:, 2] - rows[:, 1]).sum())
+        seen, counts = np.empty(n_looked, np.int32), np.empty(len(rows), np.int64)
+        n_outside = kernels.cover_pixels(
             self._pointing.kernel_arguments(), sample.pixelization.grid, sample.shift, sample.sample_index,
             self._sparse.kernel_arguments(), sample.coarse_grid.grid if sparse else sample.pixelization.grid,
             sample.near_mask if sparse else None, self._stride, rows, seen, counts,
+            *((sums.regions, sums.rows) if sums else ()),
         )  # fmt: skip
+        if sums:
+            sums.count(n_looked, n_outside)
         return seen[: counts.sum()].copy(), counts
 
     def _expand_all(self, detector: int, start: int, stop: int) -> Int32Array:
         """Return the distinct pixels of a range by expanding all its samples, with flags."""
         pixels, flags = np.empty(stop - start, np.int32), np.zeros(stop - start, np.uint8)
         gains = np.empty(stop - start, np.float32) if self._pointing.has_gains else None
-        self._pointing.expand(self._sample.pixelization, detector, start, stop, pixels, None, gains)
+        angles = np.empty(stop - start, np.uint32) if self._sums and self._sums.polarized else None
+        self._pointing.expand(self._sample.pixelization, detector, start, stop, pixels, angles, gains)
         for source in self._flags:
             source.or_flags(detector, start, stop, flags)
-        seen = distinct(pixels[(flags == 0) & (pixels >= 0)])
+        used = (flags == 0) & (pixels >= 0)
+        pixels = pixels[used]
+        if self._sums:
+            self._sums.count(len(used), len(used) - len(pixels))
+            phases = np.zeros(len(pixels), np.uint32) if angles is None else angles[used]
+            self._sums.add(pixels, phases, self._pointing.efficiency(detector))
+        seen = distinct(pixels)
         region = self._sample.sample_index[seen >> self._sample.shift]
         within = seen & ((1 << self._sample.shift) - 1)
         numbers: Int32Array = ((region << self._sample.shift) + within)[region >= 0]

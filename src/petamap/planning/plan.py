@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -30,6 +31,7 @@ from petacomm.topology import Machine
 from petamap.data.config import RunConfig
 from petamap.mapmaking.bands import StreamBands
 from petamap.mapmaking.distribution import STREAMS, TIME_MAJOR, Distribution, possible_distributions
+from petamap.planning.cut_pixels import StokesSums, UnusedSamples
 from petamap.planning.memory_forecast import MemoryForecast
 from petamap.planning.node_samples import sample_nodes
 from petamap.planning.pixel_coverage import compute_pixel_coverage
@@ -109,6 +111,8 @@ class RunPlan(Displayed):
         What was looked at of a scan that is too large to be looked at.
     noise_rounds : int
         Rounds at most in which the noise is estimated before, which no time includes; 0 where it is declared.
+    unused : UnusedSamples, optional
+        Pixels that will be cut and samples that make no map, as far as the scan tells.
     """
 
     machine: Machine
@@ -123,6 +127,7 @@ class RunPlan(Displayed):
     max_iterations: int
     thinning: Thinning | None = None
     noise_rounds: int = 0
+    unused: UnusedSamples | None = None
 
     def _facts(self) -> dict[str, object]:
         best = self.best
@@ -186,7 +191,8 @@ def plan(
     n_rhs : int
         Data sets that are mapped at once, as realizations of a Monte Carlo are.
     flagged : float
-        Part of the samples that is flagged, or in pixels that are cut, for its memory: only a run knows it.
+        Part of the samples that is flagged, or in pixels that are cut, of scans that are thinned out: of
+        others it is foreseen.
 
     Returns
     -------
@@ -241,7 +247,7 @@ def plan(
     for one in threads or ():
         require_integer(one, "threads", 1, 2**16)
     n_threads, progress = n_threads or available_threads(), progress or SilentProgress()
-    choices = threads or sorted({1, machine.cores_per_socket, machine.cores})
+    choices = threads or sorted({1, min(machine.cores_per_socket, cores), min(machine.cores, cores)})
     planner = _Planner(config, cores, machine, sample, seed, n_threads, choices, progress, n_rhs, flagged)
     return planner.plan(distributions)
 
@@ -265,7 +271,7 @@ class _Planner:
         self.run = ScannedRun.open(self.config)
         self.stokes = Stokes(self.config.map.stokes)
         self.preconditioner = forecast_preconditioner(self.config, self.run.observations, self.run.bands)
-        self.memory = MemoryForecast(self.config, self.run, self.preconditioner, self.n_rhs, self.flagged)
+        self.unused: UnusedSamples | None = None
         if self.run.layout.n_blocks < self.cores:
             raise ConfigError(
                 f"{self.run.layout.n_blocks} blocks of data for {self.cores} ranks",
@@ -282,8 +288,14 @@ class _Planner:
             self.machine, self.cores, self.run.layout.n_samp, self.run.pixelization.n_pix, self.stokes.n,
             sample.fraction, self.run.bands, self.preconditioner, tuple(predictions),
             0 if solver.binned_only else solver.max_iterations, thinning,
-            self.config.noise.max_rounds if self.config.noise.kernel == "estimate" else 0,
+            self.config.noise.max_rounds if self.config.noise.kernel == "estimate" else 0, self.unused,
         )  # fmt: skip
+
+    @cached_property
+    def memory(self) -> MemoryForecast:
+        """Memory of ranks, when it is known what is cut."""
+        flagged = self.unused.samples if self.unused else self.flagged
+        return MemoryForecast(self.config, self.run, self.preconditioner, self.n_rhs, flagged)
 
     @property
     def _is_large(self) -> bool:
@@ -301,7 +313,9 @@ class _Planner:
     def _scanned(self, distributions: Sequence[Distribution]) -> tuple[list[RunPrediction], SkySample]:
         layout, sample = self.run.layout, self._sky_sample()
         held = [distribute_samples(layout, one.groups, self.cores) for one in distributions]
-        coverage = compute_pixel_coverage(self.run, sample, held, self.n_threads, self.progress)
+        sums = StokesSums(sample, self.stokes)
+        coverage = compute_pixel_coverage(self.run, sample, held, self.n_threads, self.progress, sums=sums)
+        self.unused = sums.unused(self.config.solver.rcond_min)
         predictions: list[RunPrediction] = []
         for distribution, samples in zip(distributions, held, strict=True):
             occupancy = coverage.occupancy(samples)

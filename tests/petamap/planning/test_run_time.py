@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from made_scans import satellite
+from made_scans import CUTS, satellite
 
 from petacomm.base.errors import ConfigError
 from petacomm.topology import load_machine
@@ -69,17 +69,18 @@ def test_iterations_that_are_assumed_are_no_more_than_are_allowed(config):
     assert taken.around == pytest.approx(ASSUMED.around * binned.n_samp / 2)
 
 
-def test_samples_that_were_flagged_need_memory(summary):
+def test_samples_that_are_flagged_need_memory():
+    few, many = (
+        plan(satellite(n_side=8, hours=96, more=CUTS.replace("5 s", gap) + FEW), 1, MACHINE, threads=[1])
+        for gap in ("15 s", "30 s")
+    )  # most of the memory are unknowns of samples
+    assert few.unused.samples < 0.25 and many.unused.samples > 0.4
+    more = (many.unused.samples - few.unused.samples) * many.n_samp
+    assert 70 < (many.best.memory - few.best.memory) / more < 80
+
+
+def test_the_part_that_was_flagged_is_of_a_run_and_within_bounds(summary):
     totals = replace(summary.totals, samples_flagged=summary.totals.samples // 4)
-    flagged = measured_times(replace(summary, totals=totals)).flagged
-    assert flagged == pytest.approx(0.25, rel=1e-3)
-    long = satellite(n_side=8, hours=96, more=FEW)  # most of its memory are unknowns of samples
-    some, more = (plan(long, 1, MACHINE, flagged=part) for part in (flagged, 2 * flagged))
-    assert 70 < (more.best.memory - some.best.memory) / (flagged * more.n_samp) < 80
+    assert measured_times(replace(summary, totals=totals)).flagged == pytest.approx(0.25, rel=1e-3)
     with pytest.raises(ConfigError, match="give 0 to 1"):
-        plan(long, 1, MACHINE, flagged=1.1)
-
-
-def test_a_run_that_was_resumed_says_too_little(summary):
-    with pytest.raises(ConfigError, match="was resumed"):
-        measured_times(replace(summary, resumed=1))
+        plan(satellite(more=FEW), 1, MACHINE, flagged=1.1)
