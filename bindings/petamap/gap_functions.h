@@ -37,14 +37,14 @@ inline void count_slots(In<std::uint8_t> bits, std::int64_t slot_length, std::in
 }
 
 inline void find_slots(In<std::uint8_t> bits, std::int64_t slot_length, std::int64_t begin, std::int64_t end,
-                       Out<std::int64_t> out) {
+                       std::int64_t shift, Out<std::int64_t> out) {
     const std::int64_t n = require_words(bits);
     require_slot_length(slot_length);
     require(begin >= 0 && begin % 64 == 0 && begin <= end && end <= n, "begin, end: samples that there are");
     nanobind::gil_scoped_release release;
     const std::int64_t found = petamap::mapmaking::count_slots(bits.data(), slot_length, begin, end);
     require(length(out.shape(0)) == found, "out: one a slot");
-    petamap::mapmaking::find_slots(bits.data(), slot_length, begin, end, out.data());
+    petamap::mapmaking::find_slots(bits.data(), slot_length, begin, end, shift, out.data());
 }
 
 inline void first_slots(In<std::uint8_t> bits, std::int64_t slot_length, std::int64_t chunk,
@@ -79,7 +79,7 @@ inline void bind_gaps(nanobind::module_& module) {
     module.def("count_slots", count_slots, nb::arg("bits").noconvert(), nb::arg("length"), nb::arg("chunk"),
                nb::arg("counts").noconvert());
     module.def("find_slots", find_slots, nb::arg("bits").noconvert(), nb::arg("length"), nb::arg("begin"),
-               nb::arg("end"), nb::arg("out").noconvert());
+               nb::arg("end"), nb::arg("shift"), nb::arg("out").noconvert());
     module.def("first_slots", first_slots, nb::arg("bits").noconvert(), nb::arg("length"), nb::arg("chunk"),
                nb::arg("before").noconvert(), nb::arg("positions").noconvert(), nb::arg("slots").noconvert());
     module.def("count_gaps", count_gaps, nb::arg("bits").noconvert(), nb::arg("begins").noconvert(),

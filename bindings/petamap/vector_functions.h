@@ -181,6 +181,17 @@ inline void invert(int n_stokes, double rcond_min, Out<double, 2> matrices, Out<
     pm::invert(length(matrices.shape(0)), n_stokes, rcond_min, matrices.data(), rcond.data(), n_threads);
 }
 
+inline void add_hashes(In<std::int64_t> keys, In<double, 2> values, int kind, Out<std::uint64_t> sums,
+                       int n_threads) {
+    require_threads(n_threads);
+    require(kind == 0 || kind == 1, "kind: 0 or 1");
+    require(values.shape(1) <= 4, "values: up to 4 columns");
+    same_shape({{keys.shape(0), values.shape(0)}, {sums.shape(0), 2}});
+    nb::gil_scoped_release release;
+    pm::add_hashes(length(keys.shape(0)), static_cast<int>(values.shape(1)), kind, keys.data(), values.data(),
+                   sums.data(), n_threads);
+}
+
 inline void bind_vectors(nb::module_& module) {
     module.def("clear", clear, nb::arg("values").noconvert(), nb::arg("n_threads"));
     module.def("fold", fold, nb::arg("sums").noconvert(), nb::arg("out").noconvert(), nb::arg("n_threads"));
@@ -204,6 +215,8 @@ inline void bind_vectors(nb::module_& module) {
                nb::arg("sums").noconvert(), nb::arg("n_threads"));
     module.def("space_add", space_add, nb::arg("vectors").noconvert(), nb::arg("amounts").noconvert(),
                nb::arg("to").noconvert(), nb::arg("largest").noconvert(), nb::arg("n_threads"));
+    module.def("add_hashes", add_hashes, nb::arg("keys").noconvert(), nb::arg("values").noconvert(),
+               nb::arg("kind"), nb::arg("sums").noconvert(), nb::arg("n_threads"));
     module.def("invert", invert, nb::arg("n_stokes"), nb::arg("rcond_min"), nb::arg("matrices").noconvert(),
                nb::arg("rcond").noconvert(), nb::arg("n_threads"));
 }

@@ -307,7 +307,7 @@ def _mapmaking() -> dict[str, Callable[[], list[Any]]]:
         "scan": lambda: [*samples(), full((10, 3)), full(2), full(20)],
         "localize": lambda: [index(), full(20, U8), pixels(20)],
         "count_slots": lambda: [full(16, U8, 3), 64, 64, full(2, I64)],
-        "find_slots": lambda: [full(16, U8, 3), 64, 64, 128, full(8, I64)],
+        "find_slots": lambda: [full(16, U8, 3), 64, 64, 128, 5, full(8, I64)],
         "first_slots": lambda: [full(16, U8, 3), 1, 64, numbers(0, 16, 32), numbers(0, 70), full(2, I64)],
         "count_gaps": lambda: [full(16, U8, 3), numbers(0, 70), numbers(9, 128), full(2, I64)],
         "number_gaps": lambda: [64, 100, 3, pixels(20)],
@@ -322,6 +322,7 @@ def _mapmaking() -> dict[str, Callable[[], list[Any]]]:
         "precondition": lambda: [full((7, 6)), rows(), rows(), 2],
         "space_products": lambda: [rows(7, 3, 8), rows(), full(8), full(2), 20, full((2, 2, 8), I64), 2],
         "space_add": lambda: [rows(7, 3, 8), full((2, 8)), rows(), full(2), 2],
+        "add_hashes": lambda: [numbers(*range(7)), full((7, 3)), 1, full(2, np.uint64), 2],
         "invert": lambda: [3, 0.1, full((7, 6), float, 1), full(7), 2],
         "count_visits": lambda: [pixels(20), full(10, I32, 6), 5, 8, full(7, U8), full(2, U8)],
         "compress": lambda: [

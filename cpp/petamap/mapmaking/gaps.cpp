@@ -79,9 +79,9 @@ std::int64_t count_slots(const std::uint8_t* bits, std::int64_t length, std::int
 }
 
 void find_slots(const std::uint8_t* bits, std::int64_t length, std::int64_t begin, std::int64_t end,
-                std::int64_t* out) {
+                std::int64_t shift, std::int64_t* out) {
     for_words(bits, length, begin, end, [&](std::int64_t first, std::uint64_t begins) {
-        for (; begins != 0; begins &= begins - 1) *out++ = first - begin + std::countr_zero(begins);
+        for (; begins != 0; begins &= begins - 1) *out++ = shift + first + std::countr_zero(begins);
     });
 }
 

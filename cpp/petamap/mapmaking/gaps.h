@@ -29,9 +29,9 @@ std::int64_t count_gaps(const std::uint8_t* bits, std::int64_t begin, std::int64
 // The slots that begin among samples [begin, end), begin a multiple of 64.
 std::int64_t count_slots(const std::uint8_t* bits, std::int64_t length, std::int64_t begin, std::int64_t end);
 
-// Where they begin, counted from `begin`; `out` has room for as many as there are.
+// Where they begin, plus `shift`; `out` has room for as many as there are.
 void find_slots(const std::uint8_t* bits, std::int64_t length, std::int64_t begin, std::int64_t end,
-                std::int64_t* out);
+                std::int64_t shift, std::int64_t* out);
 
 // The slot of the first gap at or after a position; before[k]: the slots that begin before chunk k of so many
 // samples, a multiple of 64.

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "petacomm/base/columns.h"
+#include "petacomm/base/mix.h"
 
 namespace petamap::mapmaking {
 namespace {
@@ -312,6 +313,25 @@ void precondition(const Rows& rows, const double* inverse, const double* in, dou
     for_rows(rows, [&](auto stokes, auto width) {
         precondition_rows<stokes(), width()>(rows.n, inverse, in, out, n_threads);
     });
+}
+
+void add_hashes(std::int64_t n, int n_columns, int kind, const std::int64_t* keys, const double* values,
+                std::uint64_t* sums, int n_threads) {
+    constexpr std::uint64_t kSeeds[] = {0x243F6A8885A308D3u, 0x13198A2E03707344u};  // digits of pi
+    std::uint64_t first = 0, second = 0;
+#pragma omp parallel for schedule(static) num_threads(n_threads) reduction(+ : first, second)
+    for (std::int64_t row = 0; row < n; ++row) {
+        for (int column = 0; column < n_columns; ++column) {
+            const std::uint64_t place =
+                static_cast<std::uint64_t>(keys[row]) * 8 + static_cast<std::uint64_t>(4 * kind + column);
+            const auto bits = std::bit_cast<std::uint64_t>(values[row * n_columns + column]);
+            const std::uint64_t word = petacomm::mix(bits) + petacomm::mix(place);
+            first += petacomm::mix(word ^ kSeeds[0]);
+            second += petacomm::mix(word ^ kSeeds[1]);
+        }
+    }
+    sums[0] += first;
+    sums[1] += second;
 }
 
 void invert(std::int64_t n, int n_stokes, double rcond_min, double* matrices, double* rcond, int n_threads) {

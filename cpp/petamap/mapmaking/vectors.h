@@ -52,6 +52,11 @@ void turn(const Rows& rows, const double* alpha, const double* beta, const doubl
 // out = M^-1 in.
 void precondition(const Rows& rows, const double* inverse, const double* in, double* out, int n_threads);
 
+// Add to each of two sums a hash of every value of n rows, with the key of its row, its column of n_columns
+// and the kind of the rows, 0 or 1, modulo 2^64: no order of rows matters.
+void add_hashes(std::int64_t n, int n_columns, int kind, const std::int64_t* keys, const double* values,
+                std::uint64_t* sums, int n_threads);
+
 // Replace each symmetric matrix by its inverse and write its reciprocal condition (smallest over largest
 // eigenvalue); below rcond_min the inverse is zero.
 void invert(std::int64_t n, int n_stokes, double rcond_min, double* matrices, double* rcond, int n_threads);

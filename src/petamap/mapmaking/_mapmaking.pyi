@@ -364,6 +364,7 @@ def find_slots(
     length: int,
     begin: int,
     end: int,
+    shift: int,
     out: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu")],
 ) -> None: ...
 def first_slots(
@@ -473,6 +474,15 @@ def space_add(
     ],
     to: Annotated[NDArray[numpy.float64], dict(shape=(None, None, None), order="C", device="cpu")],
     largest: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu")],
+    n_threads: int,
+) -> None: ...
+def add_hashes(
+    keys: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    values: Annotated[
+        NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu", writable=False)
+    ],
+    kind: int,
+    sums: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", device="cpu")],
     n_threads: int,
 ) -> None: ...
 def invert(

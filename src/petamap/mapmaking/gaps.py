@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 import petamap.mapmaking._mapmaking as _mapmaking
-from petacomm.base.typing import BoolArray, Int32Array, Int64Array, UInt8Array
+from petacomm.base.threads import map_threads
+from petacomm.base.typing import BoolArray, FloatArray, Int32Array, Int64Array, UInt8Array
 from petamap.mapmaking.time_layout import ALIGNMENT, LocalBlocks, Segment, TimeLayout
 
 _LENGTHS = {"exact": 1, "levels": ALIGNMENT, "cut": 0}
@@ -66,12 +67,12 @@ class Gaps:
         """Return the number of unknowns that the gaps marked so far make."""
         return int(self._counts().sum()) if self.length else 1
 
-    def number(self) -> Int64Array:
+    def number(self, n_threads: int = 1) -> Int64Array:
         """Assign numbers to the slots; return the keys of the unknowns: positions among all samples."""
         if self.length:
             self._before = np.concatenate([np.zeros(1, np.int64), np.cumsum(self._counts())])
         self.numbered = bool(self)
-        return self.keys()
+        return self.keys(n_threads)
 
     def _counts(self) -> Int64Array:
         """Return how many slots begin in each chunk of the held samples."""
@@ -79,26 +80,30 @@ class Gaps:
         _mapmaking.count_slots(self.bits, self.length, _CHUNK, counts)
         return counts
 
-    def keys(self) -> Int64Array:
+    def keys(self, n_threads: int = 1) -> Int64Array:
         """Return the keys of the unknowns, once numbered: positions among all samples."""
         segments, streams = self.local.segments, self.layout.streams
         keys = np.empty(self.n if self.length else 0, np.int64)
         if len(keys) == 0:
             return keys
-        shifts = streams.keys(segments.stream) - streams.columns(segments.stream).start + segments.start
-        ends = [*self.first_slots(segments.offset).tolist()[1:], self.n]
-        begin = 0
-        for segment, shift, end in zip(segments, shifts.tolist(), ends, strict=True):
-            last = segment.offset + segment.stop - segment.start
-            _mapmaking.find_slots(self.bits, self.length, segment.offset, last, keys[begin:end])
-            keys[begin:end] += shift
-            begin = end
+        starts = streams.columns(segments.stream).start
+        shifts = streams.keys(segments.stream) - starts + segments.start - segments.offset
+        stops = segments.offset + segments.stop - segments.start
+        firsts = np.append(self.first_slots(segments.offset), self.n)
+
+        def find(number: int) -> None:
+            _mapmaking.find_slots(
+                self.bits, self.length, int(segments.offset[number]), int(stops[number]), int(shifts[number]),
+                keys[firsts[number] : firsts[number + 1]],
+            )  # fmt: skip
+
+        map_threads(find, range(len(segments)), n_threads)
         return keys
 
-    def segments(self) -> Int64Array:
-        """Return the segment of each slot."""
-        firsts = self.first_slots(self.local.segments.offset).tolist()
-        return np.repeat(np.arange(len(firsts)), np.diff([*firsts, self.n]))
+    def of_segments(self, values: FloatArray) -> FloatArray:
+        """Return the value of each slot, that of its segment: float64 (n,), from values (n_segment,)."""
+        firsts = self.first_slots(self.local.segments.offset)
+        return np.repeat(values, np.diff(firsts, append=self.n))
 
     def first_slots(self, positions: Int64Array) -> Int64Array:
         """Return the slots of the first gaps at or after held positions."""

@@ -57,7 +57,7 @@ class ModelInputs:
         """Return the transfer of unknowns beside the map, of which the model has gaps and templates."""
         projection, held = self.inputs.projection, np.zeros(0, np.int64)
         if projection.gaps.length:
-            held = projection.gaps.keys()
+            held = projection.gaps.keys(projection.n_threads)
         if amplitudes := projection.amplitudes:
             placeholder = np.zeros(0 if projection.gaps.length else 1, np.int64)
             held = np.concatenate([placeholder, held, amplitudes.keys])
@@ -71,7 +71,9 @@ class ModelInputs:
     def two_level(self, plan: PreconditionerPlan) -> Preconditioner:
         """Return the inverse of a model of the noise."""
         projection, statistics, level = self.inputs.projection, self.inputs.statistics, plan.level
-        gap_keys = projection.gaps.keys() if projection.gaps.length else np.zeros(0, np.int64)
+        gap_keys = (
+            projection.gaps.keys(projection.n_threads) if projection.gaps.length else np.zeros(0, np.int64)
+        )
         alive = ~statistics.dead
         weight = self.inputs.comm.max(float(self.inputs.noise.weights.max(initial=0)))
         own_keys = parent_pixels(projection.pixelization, self.inputs.keys[alive], level)

@@ -265,8 +265,8 @@ class PreconditionerInputs:
                 # The same number on all ranks.
                 weight = self.comm.max(float(self.noise.weights.max(initial=0)))
                 pixels[:, diagonal] = (covariance[:, :1] > 0) / max(weight, 1e-300)
-        gaps = np.zeros((projection.n_nuisance, 1))
+        gaps = np.zeros(projection.n_nuisance)
         if projection.gaps.length:
-            gaps[: projection.gaps.n, 0] = 1 / self.noise.weights[projection.gaps.segments()]
-        blocks = self.shared.with_ghosts(Unknowns(pixels, self.shared.gaps.select_owned(gaps)))
+            gaps[: projection.gaps.n] = projection.gaps.of_segments(1 / self.noise.weights)
+        blocks = self.shared.with_ghosts(Unknowns(pixels, self.shared.gaps.select_owned(gaps[:, None])))
         return BlockDiagonalPreconditioner(blocks, projection.n_threads, kind)

@@ -338,7 +338,7 @@ class Projection:
 
     def number_gaps(self) -> Int64Array:
         """Assign numbers to the gaps; return the keys of their unknowns (positions among all samples)."""
-        keys, kept, self._table = self.gaps.number(), self.kept, None
+        keys, kept, self._table = self.gaps.number(self.n_threads), self.kept, None
         if kept is not None and self.gaps:
             map_threads(
                 lambda piece: self.gaps.write_slots(piece.of(kept).pixels, piece.segment, piece.start),

@@ -155,7 +155,7 @@ class Unknowns:
         -------
         Unknowns
         """
-        return Unknowns(*(np.zeros_like(part) for part in self))
+        return Unknowns(*(aligned_zeros(*part.shape).view(np.float64) for part in self))
 
     def copy(self) -> Unknowns:
         """Return a copy.

@@ -55,7 +55,7 @@ def dense_with_gaps(made, pixelization, system, stokes, n_lag, flags):
         gaps[bad, np.cumsum(begins) - 1] = 1
     if flags != "cut":
         # a gap is told in the unit of its stream
-        gaps *= system.projection.units[system.projection.gaps.segments()]
+        gaps *= system.projection.gaps.of_segments(system.projection.units)
     everything = np.hstack([response, gaps])
     return everything.T @ parts.inverse @ everything
 
