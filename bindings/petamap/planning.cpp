@@ -1,5 +1,6 @@
 #include <nanobind/stl/optional.h>
 
+#include "petamap/mapmaking/weights.h"
 #include "petamap/planning/pixel_coverage.h"
 #include "pointing_views.h"
 
@@ -9,11 +10,16 @@ namespace planning = petamap::planning;
 
 namespace {
 
-// Regions that are summed have rows.
-void require_rows(const In<std::int32_t>& summed, int shift, std::size_t n_rows) {
-    const auto n = static_cast<std::int64_t>(n_rows >> shift);
+// Regions that are summed have rows of hits and weights.
+planning::RegionSums region_sums(const In<std::int32_t>& summed, int n_stokes, double scale,
+                                 Out<std::int64_t, 2>& sums, int shift) {
+    require(n_stokes >= 1 && n_stokes <= 3, "n_stokes: 1 to 3");
+    require(length(sums.shape(1)) == petamap::mapmaking::weights_row(n_stokes), "sums: rows of weights");
+    require(sums.shape(0) < std::size_t{1} << 31, "sums: up to 2^31 pixels");
+    const auto n = static_cast<std::int64_t>(sums.shape(0) >> shift);
     for (std::size_t i = 0; i < summed.shape(0); ++i)
         require(summed.data()[i] < n, "sums: rows of all regions");
+    return {summed.data(), n_stokes, scale, sums.data()};
 }
 
 // Rows of `ranges`: detector, start, stop. counts[i] pixels of range i stand in `seen`, one range after the
@@ -22,7 +28,8 @@ std::int64_t cover_pixels(const PointingArguments& arguments, In<double> grid_nu
                           In<std::int32_t> chosen, const PointingArguments& sparse_arguments,
                           In<double> scan_grid, std::optional<In<std::uint8_t>> near, std::int64_t stride,
                           In<std::int64_t, 2> ranges, Out<std::int32_t> seen, Out<std::int64_t> counts,
-                          std::optional<In<std::int32_t>> summed, std::optional<Out<std::int64_t, 2>> sums) {
+                          std::optional<In<std::int32_t>> summed, std::optional<Out<std::int64_t, 2>> sums,
+                          int n_stokes, double scale) {
     const auto pointing = compressed_pointing(arguments);
     const auto sparse = compressed_pointing(sparse_arguments);
     const auto grid = petamap::sky::Grid::from(grid_numbers.data(), grid_numbers.shape(0));
@@ -34,13 +41,9 @@ std::int64_t cover_pixels(const PointingArguments& arguments, In<double> grid_nu
     require(static_cast<std::int64_t>(chosen.shape(0)) == ((grid.n_pix - 1) >> shift) + 1, "all regions");
     require(!near || static_cast<std::int64_t>(near->shape(0)) == scan.grid.n_pix, "one flag a coarse pixel");
     require(summed.has_value() == sums.has_value(), "summed: with sums");
-    planning::StokesSums totals;
-    if (sums) {
-        require(summed->shape(0) == chosen.shape(0), "summed: all regions");
-        require(sums->shape(1) == planning::StokesSums::n_columns, "sums: 6 columns");
-        require_rows(*summed, shift, sums->shape(0));
-        totals = {summed->data(), sums->data()};
-    }
+    require(!sums || summed->shape(0) == chosen.shape(0), "summed: all regions");
+    planning::RegionSums totals;
+    if (sums) totals = region_sums(*summed, n_stokes, scale, *sums, shift);
     const std::int64_t* rows = ranges.data();
     std::int64_t most = 0;
     for (std::size_t i = 0; i < ranges.shape(0); ++i) {
@@ -74,5 +77,6 @@ NB_MODULE(_planning, module) {
                nb::arg("scan_grid").noconvert(), nb::arg("near").noconvert().none(), nb::arg("stride"),
                nb::arg("ranges").noconvert(), nb::arg("seen").noconvert(), nb::arg("counts").noconvert(),
                nb::arg("summed").noconvert().none() = nb::none(),
-               nb::arg("sums").noconvert().none() = nb::none());
+               nb::arg("sums").noconvert().none() = nb::none(), nb::arg("n_stokes") = 1,
+               nb::arg("scale") = 1.0);
 }

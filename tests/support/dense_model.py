@@ -16,7 +16,7 @@ def dense_model(system, more=None):
     """
     projection = system.projection
     plan = plan_preconditioner("two-level", projection, system.noise, system.comm, projection.amplitudes)
-    alive = np.flatnonzero(~system.statistics.dead)
+    alive = np.flatnonzero(~system.statistics.unsolved)
     matrix = 0.0
     for number, segment in enumerate(projection.local.segments):
         n, noise = segment.stop - segment.start, plan.noises[number]

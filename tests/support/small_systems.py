@@ -153,7 +153,8 @@ WHITE = {
 
 
 def make_system(observations, pixelization, comm=None, model_of=declared_model, **choices):
-    """Return the system of observations."""
+    """Return the system of observations; with `rcond_min`, samples of all pixels below it are unknowns."""
+    choices.setdefault("rcond_solved", choices.get("rcond_min", SystemOptions.rcond_solved))
     choices["stokes"] = Stokes(choices.get("stokes", "IQU"))
     options = SystemOptions(**choices)
     return set_up(

@@ -1,8 +1,8 @@
 #include "petamap/planning/pixel_coverage.h"
 
 #include <algorithm>
-#include <cmath>
-#include <numbers>
+
+#include "petamap/mapmaking/weights.h"
 
 namespace petamap::planning {
 namespace {
@@ -15,7 +15,7 @@ struct Coverage {
     const SkySample& sample;
     std::int64_t detector;
     std::vector<std::int32_t>& seen;
-    StokesSums* sums;
+    RegionSums* sums;
 
     void add(std::int64_t start, std::int64_t stop) const {
         std::int32_t pixels[kChunk];
@@ -37,21 +37,16 @@ struct Coverage {
     }
 
     void sum(const std::int32_t* pixels, const std::uint32_t* angles, std::int64_t n) const {
+        std::int32_t places[kChunk];
         const std::int32_t within = (1 << sample.shift) - 1;
-        const double efficiency = pointing.efficiency[detector];
         for (std::int64_t k = 0; k < n; ++k) {
             if (pixels[k] < 0) ++sums->outside;
             const std::int32_t region = pixels[k] < 0 ? -1 : sums->chosen[pixels[k] >> sample.shift];
-            if (region < 0) continue;
-            const double angle = angles[k] * (2 * std::numbers::pi * 0x1p-32);
-            const double c = efficiency * std::cos(angle), s = efficiency * std::sin(angle);
-            const std::int64_t place =
-                (static_cast<std::int64_t>(region) << sample.shift) + (pixels[k] & within);
-            std::int64_t* row = sums->rows + place * StokesSums::n_columns;
-            row[0] += 1;
-            const double terms[] = {c, s, c * c, c * s, s * s};
-            for (int i = 0; i < 5; ++i) row[1 + i] += std::llrint(terms[i] * 0x1p20);
+            places[k] = region < 0 ? -1 : (region << sample.shift) + (pixels[k] & within);
         }
+        const mapmaking::Samples samples{places, sums->n_stokes > 1 ? angles : nullptr, nullptr, 1.0,
+                                         pointing.efficiency[detector]};
+        mapmaking::add_weights(samples, n, sums->n_stokes, 1.0, sums->scale, sums->rows);
     }
 };
 
@@ -59,7 +54,7 @@ struct Coverage {
 
 void cover_pixels(const pointing::CompressedPointing& pointing, const sky::Grid& grid,
                   const SkySample& sample, const SparseScan& scan, std::int64_t detector, std::int64_t start,
-                  std::int64_t stop, std::vector<std::int32_t>& seen, StokesSums* sums) {
+                  std::int64_t stop, std::vector<std::int32_t>& seen, RegionSums* sums) {
     seen.clear();
     const Coverage coverage{pointing, grid, sample, detector, seen, sums};
     if (!scan.near) {

@@ -24,13 +24,14 @@ struct SparseScan {
     std::int64_t stride = 1;
 };
 
-// Sums of the samples in the pixels of some regions: hits, and c, s, c^2, c s, s^2 in units of 2^-20, where a
-// sample measures I + c Q + s U. Integers, so that threads may have parts of them.
-struct StokesSums {
-    static constexpr int n_columns = 6;
+// Hits and Stokes weights of the pixels of some regions, by samples that weigh the same: rows as
+// mapmaking::add_weights adds to them.
+struct RegionSums {
     const std::int32_t* chosen = nullptr;  // for each region its number among those summed, or -1
-    std::int64_t* rows = nullptr;          // (regions that are summed * 2^shift, n_columns)
-    std::int64_t outside = 0;              // samples outside the map, where all are expanded
+    int n_stokes = 0;
+    double scale = 1;
+    std::int64_t* rows = nullptr;  // (regions that are summed * 2^shift, row)
+    std::int64_t outside = 0;      // samples outside the map, where all are expanded
 };
 
 // Write to `seen` the pixels of the sample that samples [start, stop) of a detector fall into, increasing and
@@ -38,6 +39,6 @@ struct StokesSums {
 // to it: regions that are summed must be of the sample.
 void cover_pixels(const pointing::CompressedPointing& pointing, const sky::Grid& grid,
                   const SkySample& sample, const SparseScan& scan, std::int64_t detector, std::int64_t start,
-                  std::int64_t stop, std::vector<std::int32_t>& seen, StokesSums* sums = nullptr);
+                  std::int64_t stop, std::vector<std::int32_t>& seen, RegionSums* sums = nullptr);
 
 }  // namespace petamap::planning

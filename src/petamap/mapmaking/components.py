@@ -32,9 +32,9 @@ from petamap.data.observation import Observation
 from petamap.mapmaking import binning
 from petamap.mapmaking.cg import ConjugateGradients
 from petamap.mapmaking.linear_operators import BlockDiagonalPreconditioner, Operator, Preconditioner
-from petamap.mapmaking.mixing import SINGULAR, MixingMatrix, own_rows
+from petamap.mapmaking.mixing import MixingMatrix, own_rows
 from petamap.mapmaking.noise_kernels import InverseNoise, ModelOf
-from petamap.mapmaking.pixel_statistics import Statistics
+from petamap.mapmaking.pixel_statistics import SINGULAR, Statistics
 from petamap.mapmaking.projection import Projection
 from petamap.mapmaking.right_hand_side import RightHandSide
 from petamap.mapmaking.system import MapmakingSystem, set_up
@@ -152,8 +152,10 @@ class ComponentPixels:
         self._n_threads = projection.n_threads
         hits, self._weights = binning.hits_and_weights(projection, rows, noise.weights)
         hits_max = max(1, int(rows.comm.max(float(hits.max(initial=0)))))
-        self.inverses, rcond = self.mixing.invert(self.mixing.weights(self._weights), self._options.rcond_min)
-        self._dead = rcond < max(self._options.rcond_min, SINGULAR)
+        least = max(self._options.rcond_min, SINGULAR)
+        solved = min(max(self._options.rcond_solved, SINGULAR), least)
+        self.inverses, rcond = self.mixing.invert(self.mixing.weights(self._weights), solved)
+        self._dead, self._unsolved = rcond < least, rcond < solved
         self._rcond, self._hits = rcond, self.mixing.gather(hits)
         seen = np.count_nonzero(self._hits, axis=1)
         self.few_bands = int(np.count_nonzero(self._dead & (seen < self.mixing.n_components)))
@@ -164,10 +166,12 @@ class ComponentPixels:
             _, self._binned = binning.hits_and_weights(projection, rows, binned_weights)
             self.binned_inverses, _ = self.mixing.invert(self.mixing.weights(self._binned), 0.0)
             self.binned_inverses[:, self._dead] = 0.0
-        dead = self.mixing.spread(self._dead.view(np.uint8)).view(np.bool_)
-        covariance, rcond = self._inverted(self._weights, dead)
+        dead, unsolved = (
+            self.mixing.spread(one.view(np.uint8)).view(np.bool_) for one in (self._dead, self._unsolved)
+        )
+        covariance, rcond = self._inverted(self._weights, unsolved)
         binned, _ = self._inverted(self._binned, dead)
-        return Statistics(hits, hits_max, covariance, rcond, dead, binned_weights, binned)
+        return Statistics(hits, hits_max, covariance, rcond, dead, unsolved, binned_weights, binned)
 
     def _inverted(self, weights: FloatArray, dead: BoolArray) -> tuple[FloatArray, FloatArray]:
         """Return inverses of W in bands for preconditioners, made regular, and reciprocal conditions of W."""
@@ -195,9 +199,11 @@ class ComponentPixels:
         n, mixing = self.mixing.n_components, self.mixing
         rows, columns = np.triu_indices(mixing.n_stokes)
         own = [mixing.block(self.inverses, c, c)[:, rows, columns] for c in range(n)]
-        hits, rcond, dead = (np.tile(one, n) for one in (self._hits.sum(axis=1), self._rcond, self._dead))
+        hits, rcond, dead, unsolved = (
+            np.tile(one, n) for one in (self._hits.sum(axis=1), self._rcond, self._dead, self._unsolved)
+        )
         return replace(
-            bands, hits=hits, covariance=np.concatenate(own), rcond=rcond, dead=dead,
+            bands, hits=hits, covariance=np.concatenate(own), rcond=rcond, dead=dead, unsolved=unsolved,
             binned_inverse=np.zeros((0, len(rows))),
         )  # fmt: skip
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from petacomm.base.typing import Int32Array, UInt32Array
+from petacomm.base.typing import BoolArray, Int32Array, Int64Array, UInt32Array
 from petamap.data.observation import Observation, read_flags
 from petamap.mapmaking import _mapmaking
 from petamap.mapmaking.binning import weights_row
+from petamap.mapmaking.pixel_statistics import SINGULAR
 from petamap.pointing.compressed import CompressedPointing
 from petamap.pointing.protocol import Pointing
 from petamap.sky.healpix import Healpix
@@ -101,11 +102,26 @@ def estimate_coverage(
             pixels //= merged
             given = angles if stokes.n > 1 else None
             _mapmaking.add_weights(pixels, given, None, *response, stokes.n, 1.0, _SCALE, sums)
-    hits, matrices, rcond = sums[:, 0], sums[:, 1:] / _SCALE, np.zeros(len(sums))
-    _mapmaking.invert(stokes.n, rcond_min, matrices, rcond, 1)
-    good = (rcond >= rcond_min) & (rcond > 0)
+    hits, good = sums[:, 0], solvable(sums, _SCALE, stokes, rcond_min)
     used = int(hits[good].sum()) / max(looked_at, 1)
     return Coverage(len(hits), int((hits > 0).sum()), int(good.sum()), used, looked_at, n_samp, merged)
+
+
+def solvable(sums: Int64Array, scale: float, stokes: Stokes, rcond_min: float) -> BoolArray:
+    """Return which pixels can be solved for, by their hits and weights.
+
+    Parameters
+    ----------
+    sums : int64 (n, row)
+        As `_mapmaking.add_weights` adds them up, of samples that weigh the same.
+    scale : float
+        Of the integers.
+    stokes : Stokes
+    rcond_min : float
+    """
+    matrices, rcond, least = sums[:, 1:] / scale, np.zeros(len(sums)), max(rcond_min, SINGULAR)
+    _mapmaking.invert(stokes.n, least, matrices, rcond, 1)
+    return np.asarray(rcond >= least)
 
 
 def _merged_pixels(pixelization: Pixelization, ratio: int) -> int:

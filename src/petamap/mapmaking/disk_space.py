@@ -34,7 +34,7 @@ def product_bytes(
     """
     n, row = system.projection.stokes.n, 0
     n_rows = system.projection.sky.n_pix
-    n_seen = -(-setup.n_seen // len(system.map_names))
+    n_seen = -(-setup.use.n_seen // len(system.map_names))
     if is_partial(system.projection.sky, n_seen):
         n_rows, row = n_seen, 4
     columns = {"hits": 1, "part_hits": 1, "rcond": 1, "covariance": n * (n + 1) // 2}

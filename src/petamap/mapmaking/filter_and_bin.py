@@ -39,7 +39,7 @@ def white_options(options: SystemOptions) -> SystemOptions:
     """Return the options of a system of white noise, whose flagged samples are left out."""
     return replace(
         options, n_lag=0, stream_lags=None, mode_lags=None, free_ends=False, flags="cut",
-        preconditioner="block-diagonal", uniform_binning=False,
+        preconditioner="block-diagonal", uniform_binning=False, rcond_solved=options.rcond_min,
     )  # fmt: skip
 
 

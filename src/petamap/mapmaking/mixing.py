@@ -16,10 +16,9 @@ from petacomm.base.threads import single_blas_thread
 from petacomm.base.typing import AnyArray, FloatArray, Int64Array
 from petacomm.reduction import OwnedRows, ReductionPlan
 from petacomm.sharing import IndexMap
+from petamap.mapmaking.pixel_statistics import SINGULAR
 
 _AT_ONCE = 1 << 14  # pixels whose matrices are inverted at once
-# Reciprocal condition below which a matrix is singular but for rounding.
-SINGULAR = 1e-12
 
 
 class MixingMatrix:

@@ -74,7 +74,7 @@ class ModelInputs:
         gap_keys = (
             projection.gaps.keys(projection.n_threads) if projection.gaps.length else np.zeros(0, np.int64)
         )
-        alive = ~statistics.dead
+        alive = ~statistics.unsolved
         weight = self.inputs.comm.max(float(self.inputs.noise.weights.max(initial=0)))
         own_keys = parent_pixels(projection.pixelization, self.inputs.keys[alive], level)
         n_samples = self.inputs.comm.sum(projection.local.n_out)

@@ -35,7 +35,7 @@ def common_unknowns(common: MapmakingSystem, parts: MapmakingSystem, solution: U
         Of `common`, at the owners.
     """
     pixels = common_pixels(common, parts.projection, parts.shared.pixels, solution.pixels).copy()
-    pixels[parts.statistics.dead] = 0.0
+    pixels[parts.statistics.unsolved] = 0.0
     # the same gaps and amplitudes have the same rows
     rows = parts.shared.gaps.select_owned(common.shared.gaps.scatter_fwd(solution.gaps)).copy()
     found = Unknowns(pixels, rows)
@@ -70,8 +70,10 @@ def null_test(
 
     limbs = parts.comm.allreduce(exact_dots(stack([difference]), stack([residual])))
     value = round_limbs(limbs[0])
-    n_alive = [system.comm.sum(int(np.count_nonzero(~system.statistics.dead))) for system in (common, parts)]
-    dof = parts.projection.stokes.n * (n_alive[1] - n_alive[0])
+    n_solved = [
+        system.comm.sum(int(np.count_nonzero(~system.statistics.unsolved))) for system in (common, parts)
+    ]
+    dof = parts.projection.stokes.n * (n_solved[1] - n_solved[0])
     return NullTest(
         chi_squared=value,
         degrees_of_freedom=dof,

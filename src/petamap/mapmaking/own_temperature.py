@@ -125,7 +125,7 @@ class OwnTemperature:
             solution = system.solver().solve(rhs.unknowns, _MAP_TOLERANCE, self.max_iterations)
             if solution.error is not None:
                 raise solution.error
-            own = np.where(system.statistics.dead, 0.0, solution.map.pixels[:, 0])
+            own = np.where(system.statistics.unsolved, 0.0, solution.map.pixels[:, 0])
             found = np.zeros(self.pixelization.n_pix)
             for keys, values in self.comm.allgather((system.keys, own)):
                 found[keys] = values

@@ -16,6 +16,9 @@ from petamap.mapmaking.noise_kernels import InverseNoise
 from petamap.mapmaking.projection import Projection
 from petamap.mapmaking.single_pass import BinnedSums
 
+# Reciprocal condition below which a matrix is singular but for rounding.
+SINGULAR = 1e-12
+
 
 @dataclass(frozen=True)
 class Statistics:
@@ -32,7 +35,9 @@ class Statistics:
     rcond : (n_owned,) float64
         Smallest over largest eigenvalue of its inverse.
     dead : (n_owned,) bool
-        Pixels that cannot be solved for.
+        Pixels that have no value in maps.
+    unsolved : (n_owned,) bool
+        Of these, pixels that are not solved for: each of their samples is an unknown.
     binned_weights : (n_segment,) float64
         w of each segment's samples in the binned map.
     binned_inverse : (n_owned, triangle) float64
@@ -44,6 +49,7 @@ class Statistics:
     covariance: FloatArray
     rcond: FloatArray
     dead: BoolArray
+    unsolved: BoolArray
     binned_weights: FloatArray
     binned_inverse: FloatArray
 
@@ -53,9 +59,10 @@ def pixel_statistics(
     noise: InverseNoise,
     pixels: OwnedRows,
     rcond_min: float,
+    rcond_solved: float,
     *,
     uniform_binning: bool,
-    cut: BoolArray | None = None,
+    cut: tuple[BoolArray, BoolArray] | None = None,
     sums: BinnedSums | None = None,
 ) -> Statistics:
     """Return the statistics of the samples in each pixel. Collective.
@@ -66,11 +73,13 @@ def pixel_statistics(
     noise : InverseNoise
     pixels : OwnedRows
     rcond_min : float
-        Pixels with a smaller one cannot be solved for.
+        Pixels with a smaller one have no value in maps.
+    rcond_solved : float
+        Of these, pixels with a smaller one, or one below `SINGULAR`, are not solved for.
     uniform_binning : bool
         Whether all samples weigh the same in the binned map.
-    cut : (n_owned,) bool, optional
-        Pixels that are not solved for in any case.
+    cut : bool (n_owned,) and (n_owned,), optional
+        Pixels that are dead, and unsolved, in any case.
     sums : BinnedSums, optional
         Hits and weights of the samples, where they are known.
     """
@@ -80,6 +89,8 @@ def pixel_statistics(
         matrices = pixels.scatter_rev(sums.weights) / scale
     else:
         hits, matrices = binning.hits_and_weights(projection, pixels, noise.weights)
+    rcond_min = max(rcond_min, SINGULAR)
+    rcond_solved = min(max(rcond_solved, SINGULAR), rcond_min)
     hits_max = max(1, int(pixels.comm.max(float(hits.max(initial=0)))))
 
     def inverted(matrices: FloatArray, least: float) -> tuple[FloatArray, FloatArray]:
@@ -89,17 +100,17 @@ def pixel_statistics(
         return matrices, rcond
 
     weights = noise.weights
-    covariance, rcond = inverted(matrices, rcond_min)
-    dead = (rcond < rcond_min) | (rcond == 0)
+    covariance, rcond = inverted(matrices, rcond_solved)
+    dead, unsolved = rcond < rcond_min, rcond < rcond_solved
     if cut is not None:
-        dead |= cut
-        covariance[dead] = 0.0
+        dead, unsolved = dead | cut[0] | cut[1], unsolved | cut[1]
+        covariance[unsolved] = 0.0
     binned = covariance
     if uniform_binning:
         weights = projection.units**2
         binned, _ = inverted(binning.hits_and_weights(projection, pixels, weights)[1], 0.0)
         binned[dead] = 0.0
-    return Statistics(hits, hits_max, covariance, rcond, dead, weights, binned)
+    return Statistics(hits, hits_max, covariance, rcond, dead, unsolved, weights, binned)
 
 
 def _require_finite(matrices: FloatArray, pixels: OwnedRows) -> None:

@@ -38,7 +38,8 @@ from petamap.data.parts import Parts
 from petamap.data.run_summary import RankStatistics
 from petamap.glitches.search import GlitchSearch, glitch_warnings
 from petamap.mapmaking.bands import StreamBands, stream_bands
-from petamap.mapmaking.components import ComponentSystem, reading_system, set_up_components
+from petamap.mapmaking.components import reading_system, set_up_components
+from petamap.mapmaking.data_use import DataUse, count_data_use
 from petamap.mapmaking.device_pass import open_device
 from petamap.mapmaking.distribution import STREAMS, TIME_MAJOR, Distribution, find_distribution
 from petamap.mapmaking.filter_and_bin import white_options
@@ -50,7 +51,6 @@ from petamap.mapmaking.frequency_bands import (
     require_consistent_bands,
 )
 from petamap.mapmaking.intervals import free_ends
-from petamap.mapmaking.mixing import SINGULAR
 from petamap.mapmaking.noise_estimate import NoiseEstimate, NoiseEstimator
 from petamap.mapmaking.noise_kernels import ModelOf, declared_model
 from petamap.mapmaking.own_temperature import (
@@ -64,7 +64,6 @@ from petamap.mapmaking.stream_table import StreamTable
 from petamap.mapmaking.system import MapmakingSystem, set_up
 from petamap.mapmaking.system_options import SystemOptions
 from petamap.mapmaking.target import prepare_observations, target_pixelization
-from petamap.mapmaking.unused_samples import count_unused
 from petamap.noise.band import LOSS, format_share
 from petamap.sky.pixelization import Pixelization
 from petamap.sky.stokes import Stokes
@@ -121,8 +120,8 @@ class RunSetup:
         Bands of its inverse; after `set_up`.
     glitches : tuple of DetectorGlitches, optional
         What was found in the streams, if it was looked for; after `open`.
-    n_seen, n_dead, n_flagged : int
-        Observed pixels, those of them that are cut, and samples that are not used; after `set_up`.
+    use : DataUse
+        What of the data makes the map; after `set_up`.
     """
 
     observations: list[Observation]
@@ -135,9 +134,7 @@ class RunSetup:
     noise_estimate: NoiseEstimate | None = None
     glitches: tuple[summary.DetectorGlitches, ...] | None = None
     distribution: Distribution = STREAMS
-    n_seen: int
-    n_dead: int
-    n_flagged: int
+    use: DataUse
 
     def __init__(
         self,
@@ -232,7 +229,7 @@ class RunSetup:
                 self.observations, self.pixelization, options, self.factors, names, self.model_of, self.comm,
                 self.timers, self.progress,
             )  # fmt: skip
-        self._warn_of_pixels(system)
+        self._look_at(system)
         return system
 
     def _system(self, observations: Sequence[Observation], options: SystemOptions) -> MapmakingSystem:
@@ -259,7 +256,7 @@ class RunSetup:
         """Return the system of a filter-and-bin map where there is none of the run before it."""
         self._find_noise()
         system = self.set_up_filter()
-        self._warn_of_pixels(system)
+        self._look_at(system)
         return system
 
     def _find_temperature(self) -> None:
@@ -306,6 +303,12 @@ class RunSetup:
                 "a shorter noise.interval holds none as slow, and noise.n_lag may be given"
             )
 
+    def _look_at(self, system: MapmakingSystem) -> None:
+        """Count what of the data makes the map, and warn of what does not."""
+        self.use = count_data_use(system, self.observations, self.config.solver.rcond_min)
+        for text in self.use.warnings:
+            self.warn(text)
+
     def _choose_distribution(self) -> Distribution:
         name, n_det = self.config.comm.distribution, max(o.n_det for o in self.observations)
         if self.bands.mode_lags:
@@ -332,7 +335,10 @@ class RunSetup:
 
     def own_options(self) -> SystemOptions:
         """Return the options of the system of the run's own maps, which may be binned alone."""
-        return replace(self.options(), binned_only=self.config.solver.binned_only)
+        options = self.options()
+        if not self.config.solver.binned_only:
+            return options
+        return replace(options, binned_only=True, rcond_solved=options.rcond_min)
 
     def options(self, bands: StreamBands | None = None) -> SystemOptions:
         """Return the options that map-making itself needs, with other bands than those chosen if given."""
@@ -349,6 +355,7 @@ class RunSetup:
             flags=config.solver.flags,
             preconditioner=config.solver.preconditioner,
             rcond_min=config.solver.rcond_min,
+            rcond_solved=config.solver.rcond_solved,
             distribution=self.distribution,
             reduction=config.comm.reduction,
             setup=config.comm.setup,
@@ -362,53 +369,6 @@ class RunSetup:
             n_components=len(config.components),
         )
 
-    def _warn_of_pixels(self, system: MapmakingSystem) -> None:
-        statistics = system.statistics
-        self.n_seen = self.comm.sum(int(np.count_nonzero(statistics.hits)))
-        self.n_dead = self.comm.sum(int(np.count_nonzero(statistics.dead)))
-        self.n_flagged, texts = count_unused(system, self.observations)
-        for text in texts:
-            self.warn(text)
-        if self.n_seen == self.n_dead:
-            self.warn("no pixel can be solved for: the maps are empty")
-        elif self.n_dead:
-            self.warn(f"{self._cut(system)}; their samples are treated as flagged")
-        if self.n_flagged == system.layout.n_samp:
-            self.warn("all samples are flagged or outside the map")
-        elif 2 * (system.layout.n_samp - self.n_flagged) < self._n_samp():
-            self.warn(self._used_little(system))
-
-    def _cut(self, system: MapmakingSystem) -> str:
-        """Say how many pixels cannot be solved for, and why. Collective."""
-        least = self.config.solver.rcond_min
-        if isinstance(system, ComponentSystem):
-            least = max(least, SINGULAR)
-        low = f"their reciprocal condition is below {least:g}"
-        if not isinstance(system, ComponentSystem):
-            of = " of all bands" if self.parts else ""
-            return f"{self.n_dead} of {self.n_seen} pixels{of} are cut: {low}"
-        n, few = len(system.map_names), self.comm.sum(system.pixels.few_bands)
-        cut, seen = self.n_dead // n, self.n_seen // n
-        why = [f"fewer bands see {few} of them than there are components"] if few else []
-        why += [f"{low} in {cut - few}" if few else low] if cut > few else []
-        return f"{cut} of {seen} pixels are cut: {', and '.join(why)}"
-
-    def _n_samp(self) -> int:
-        return sum(observation.n_samp * observation.n_det for observation in self.observations)
-
-    def _used_little(self, system: MapmakingSystem) -> str:
-        """Say that less than half of the samples make the map, and where the others are."""
-        n_samp, statistics = self._n_samp(), reading_system(system).statistics
-        in_cut_pixels = self.comm.sum(int(statistics.hits[statistics.dead].sum()))
-        where = {
-            "in pixels that are cut": in_cut_pixels,
-            "flagged or outside the map": self.n_flagged - in_cut_pixels,
-            "outside the stationary intervals": n_samp - system.layout.n_samp,
-        }
-        others = ", ".join(f"{number:,} {place}" for place, number in where.items() if number)
-        used = system.layout.n_samp - self.n_flagged
-        return f"ONLY {used / n_samp:.1%} OF THE SAMPLES MAKE THIS MAP: of {n_samp:,} are {others}"
-
     # --- the summary
 
     def run_id(self) -> str:
@@ -420,13 +380,13 @@ class RunSetup:
         return summary.Totals(
             observations=len(self.observations),
             detectors=len({name for o in self.observations for name in o.detectors}),
-            samples=self._n_samp(),
-            samples_used=system.layout.n_samp - self.n_flagged,
-            samples_flagged=self.n_flagged,
+            samples=sum(one.n_samp * one.n_det for one in self.observations),
+            samples_used=system.layout.n_samp - self.use.n_flagged,
+            samples_flagged=self.use.n_flagged,
             pixels=len(system.map_names) * system.projection.sky.n_pix,
-            pixels_observed=self.n_seen,
-            pixels_cut=self.n_dead,
-            pixels_degenerate=self.n_dead,
+            pixels_observed=self.use.n_seen,
+            pixels_cut=self.use.n_cut,
+            pixels_degenerate=self.use.n_cut,
         )
 
     def summarize(self, system: MapmakingSystem, command: Sequence[str]) -> summary.Summary:

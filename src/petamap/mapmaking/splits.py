@@ -142,7 +142,7 @@ class Splits:
             if covers and not system.comm.max(float((gaps != system.projection.gaps.bits).any())):
                 continue
             # well enough conditioned where its parts are
-            less = replace(options, rcond_min=options.rcond_min / 2)
+            less = replace(options, rcond_solved=options.rcond_solved / 2)
             joined = split.parts.joined()
             split.whole = set_up_parts(system, joined, less, setup.timers, setup.progress, gaps)
         for one in self.systems:

@@ -213,13 +213,14 @@ def _statistics_by_row(
     """Return what makes the statistics of rows, of sums if given, with pixels cut that are cut in a run."""
 
     def statistics_of(projection: Projection, noise: InverseNoise, pixels: OwnedRows) -> Statistics:
-        cut: BoolArray | None = None
+        cut: tuple[BoolArray, BoolArray] | None = None
         if run is not None:
-            dead = common_pixels(run, projection, pixels, run.statistics.dead.view(np.uint8))
-            cut = dead.view(np.bool_)
+            both = np.stack([run.statistics.dead, run.statistics.unsolved], axis=1).view(np.uint8)
+            dead, unsolved = common_pixels(run, projection, pixels, both).view(np.bool_).T
+            cut = dead, unsolved
         return pixel_statistics(
-            projection, noise, pixels, options.rcond_min, uniform_binning=options.uniform_binning, cut=cut,
-            sums=sums,
+            projection, noise, pixels, options.rcond_min, options.rcond_solved,
+            uniform_binning=options.uniform_binning, cut=cut, sums=sums,
         )  # fmt: skip
 
     return statistics_of
@@ -279,16 +280,16 @@ def _assemble(
     progress.end(memory.describe())
     with timers.phase("weights"):
         statistics = statistics_of(projection, noise, pixels)
-        dead = pixels.scatter_fwd(statistics.dead.view(np.uint8)).view(np.bool_)
+        unsolved = pixels.scatter_fwd(statistics.unsolved.view(np.uint8)).view(np.bool_)
         if sums:
-            localize_faults(sums, projection, dead)
+            localize_faults(sums, projection, unsolved)
         else:
-            projection.drop_pixels(dead)
+            projection.drop_pixels(unsolved)
     with timers.phase("reduction plan"):
         projection.amplitudes = amplitudes
         nuisance = _shared_nuisance(pixels, projection, options, statistics.hits_max, noise.norm)
         shared = SharedUnknowns(pixels, nuisance, _first_amplitudes(projection, nuisance))
-        # samples of pixels that are cut are unknowns, too
+        # samples of pixels that are not solved for are unknowns, too
         plan = replace(plan, n_gaps=projection.gaps.n)
         memory = choose(plan, may_keep=memory.keep, base=memory.base)
         if not memory.keep:

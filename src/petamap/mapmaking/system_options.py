@@ -31,7 +31,7 @@ class SystemOptions:
     free_ends : bool
         Whether the noise continues beyond the ends of stationary intervals: then `n_lag` unknown samples are
         added there and marginalised as gaps are. Else N^-1 takes it as zero there, as MADmap does.
-    flags, preconditioner, rcond_min, reduction, setup, pointing
+    flags, preconditioner, rcond_min, rcond_solved, reduction, setup, pointing
         As in the run configuration.
     device : Device, optional
         Applies the operator instead of the processor.
@@ -69,6 +69,7 @@ class SystemOptions:
     flags: str = "exact"
     preconditioner: str = "auto"
     rcond_min: float = 1e-3
+    rcond_solved: float = 1e-8
     distribution: Distribution = STREAMS
     reduction: str = AUTO
     setup: str = "rendezvous"

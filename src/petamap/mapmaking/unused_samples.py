@@ -18,13 +18,13 @@ def count_unused(system: MapmakingSystem, observations: Sequence[Observation]) -
     n_unused, keys, n_good = _good(system, observations)
     if system.binned_sums is None:
         return n_unused, _warnings(system, observations, keys[n_good == 0])
-    # Which streams have the samples of pixels that are cut only another pass can tell: it is made where they
-    # may be all that a detector has.
+    # Which streams have the samples of pixels that are not solved for only another pass can tell: it is made
+    # where they may be all that a detector has.
     statistics, comm = system.statistics, system.comm
-    n_cut = comm.sum(int(statistics.hits[statistics.dead].sum()))
+    n_cut = comm.sum(int(statistics.hits[statistics.unsolved].sum()))
     if comm.max(float(((n_good > 0) & (n_good <= n_cut)).any())):
-        dead = system.shared.pixels.scatter_fwd(statistics.dead.view(np.uint8))
-        system.projection.drop_pixels(dead.view(np.bool_))
+        unsolved = system.shared.pixels.scatter_fwd(statistics.unsolved.view(np.uint8))
+        system.projection.drop_pixels(unsolved.view(np.bool_))
         _, keys, n_good = _good(system, observations)
     return n_unused + n_cut, _warnings(system, observations, keys[n_good == 0])
 

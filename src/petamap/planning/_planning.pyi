@@ -23,4 +23,6 @@ def cover_pixels(
     summed: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)]
     | None = None,
     sums: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order="C", device="cpu")] | None = None,
+    n_stokes: int = 1,
+    scale: float = 1.0,
 ) -> int: ...

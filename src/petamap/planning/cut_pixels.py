@@ -8,56 +8,55 @@ from dataclasses import dataclass
 import numpy as np
 
 import petamap.mapmaking._mapmaking as _mapmaking
-from petacomm.base.typing import BoolArray, FloatArray, Int32Array, Int64Array, UInt32Array
+from petacomm.base.typing import Int32Array, Int64Array, UInt32Array
+from petamap.mapmaking.binning import weights_row
+from petamap.mapmaking.coverage import solvable
 from petamap.planning.sky_regions import SkySample
 from petamap.sky.stokes import Stokes
 
-# Pixels of the sample whose samples are summed, at most, and the columns of the sums of a pixel: 200 MB a
-# thread, of which those of regions that are seen are memory.
-_MOST_PIXELS, _N_COLUMNS = 1 << 22, 6
-_UNIT = 2.0**-20  # of the sums
-# Of these columns, those of the upper triangle of a matrix of Stokes parameters.
-_TRIANGLES = {"I": [0], "QU": [3, 4, 5], "IQU": [0, 1, 2, 3, 4, 5]}
+# Pixels of the sample whose samples are summed, at most: with three Stokes parameters 240 MB a thread, but
+# memory only for regions that are seen.
+_MOST_PIXELS = 1 << 22
+_SCALE = 2.0**30  # of the integers that samples are summed as
 
 
 @dataclass(frozen=True)
 class UnusedSamples:
-    """Part of a run that makes no map.
+    """Part of a run that is not used.
 
     Attributes
     ----------
     pixels : float
-        Part of the pixels seen that are cut, as they cannot be solved for.
-    in_cut_pixels : float
-        Part of the samples that are in these.
+        Part of the pixels seen that are cut.
+    in_unsolved : float
+        Part of the samples that are in such pixels that are not solved for.
     flagged : float
         Part of the samples that are flagged or outside the map.
     """
 
     pixels: float = 0.0
-    in_cut_pixels: float = 0.0
+    in_unsolved: float = 0.0
     flagged: float = 0.0
 
     @property
     def samples(self) -> float:
-        """Part of the samples that makes no map."""
-        return self.in_cut_pixels + self.flagged
+        """Part of the samples that are unknowns."""
+        return self.in_unsolved + self.flagged
 
     def describe(self) -> str:
         """Return a line for the user."""
         parts = []
         if self.flagged:
             parts.append(f"{100 * self.flagged:.2g} % of the samples, flagged or outside the map")
+        if self.in_unsolved:
+            parts.append(f"about {100 * self.in_unsolved:.2g} %, in pixels that cannot be solved for")
         if self.pixels:
-            parts.append(
-                f"about {100 * self.in_cut_pixels:.2g} % of the samples, in {100 * self.pixels:.2g} % of the "
-                "pixels, which are seen from too few directions"
-            )
+            parts.append(f"about {100 * self.pixels:.2g} % of the pixels seen, which are cut")
         return "; ".join(parts)
 
 
-class StokesSums:
-    """Sums over the samples in some pixels of a sample of the sky, by which it is seen which will be cut.
+class WeightSums:
+    """Hits and Stokes weights of some pixels of a sample of the sky, by which it is seen which will be cut.
 
     All samples weigh the same. Each thread has sums of its own, of integers, so that their number does not
     matter.
@@ -90,13 +89,18 @@ class StokesSums:
 
     @property
     def rows(self) -> Int64Array:
-        """Sums of this thread: int64 (n_pixels, 6), hits, then c, s, c², c s and s² in units of 2⁻²⁰."""
+        """Sums of this thread: int64 (n_pixels, row)."""
         if not hasattr(self._own, "rows"):
-            self._own.rows = np.zeros((len(self._of_sample) << self._sample.shift, _N_COLUMNS), np.int64)
+            n_pixels = len(self._of_sample) << self._sample.shift
+            self._own.rows = np.zeros((n_pixels, weights_row(self._stokes.n)), np.int64)
             with self._lock:
                 self._all.append(self._own.rows)
         rows: Int64Array = self._own.rows
         return rows
+
+    def kernel_arguments(self) -> tuple[Int32Array, Int64Array, int, float]:
+        """Return what kernels need to add to the sums of this thread."""
+        return self.regions, self.rows, self._stokes.n, _SCALE
 
     def count(self, n: int, n_unused: int) -> None:
         """Count samples that were looked at, some of which are flagged or outside the map."""
@@ -104,21 +108,15 @@ class StokesSums:
             self._n_used += n - n_unused
             self._n_unused += n_unused
 
-    def add(self, pixels: Int32Array, angles: UInt32Array, efficiency: float) -> None:
-        """Add samples that are sound: their pixels and response angles in turns / 2³²."""
+    def add(self, pixels: Int32Array, angles: UInt32Array | None, efficiency: float) -> None:
+        """Add samples that are sound: their pixels and, but for intensity alone, response angles."""
         shift = self._sample.shift
         regions = self.regions[pixels >> shift]
-        summed = regions >= 0
-        places = (regions[summed].astype(np.int64) << shift) + (pixels[summed] & ((1 << shift) - 1))
-        phases = 2 * np.pi * 2.0**-32 * angles[summed]
-        c, s = efficiency * np.cos(phases), efficiency * np.sin(phases)
-        rows = self.rows
-        np.add.at(rows[:, 0], places, 1)
-        for column, terms in enumerate((c, s, c * c, c * s, s * s), start=1):
-            np.add.at(rows[:, column], places, np.rint(terms / _UNIT).astype(np.int64))
+        places = np.where(regions < 0, np.int32(-1), (regions << shift) + (pixels & ((1 << shift) - 1)))
+        _mapmaking.add_weights(places, angles, None, 1.0, efficiency, self._stokes.n, 1.0, _SCALE, self.rows)
 
-    def unused(self, rcond_min: float) -> UnusedSamples:
-        """Return what will not be used, where pixels with a smaller reciprocal condition are cut."""
+    def unused(self, rcond_min: float, rcond_solved: float) -> UnusedSamples:
+        """Return what will not be used: pixels are cut, or not solved for, as `pixel_statistics` says."""
         if not self._all:
             return UnusedSamples()
         hits: Int64Array = np.asarray(sum(rows[:, 0] for rows in self._all))
@@ -127,14 +125,12 @@ class StokesSums:
         flagged = self._n_unused / n_looked if n_looked else 0.0
         if not len(seen):
             return UnusedSamples(flagged=flagged)
-        cut = self._are_cut(np.asarray(sum(rows[seen] for rows in self._all)), rcond_min)
+        rows = np.asarray(sum(rows[seen] for rows in self._all))
+        cut, unsolved = (
+            ~solvable(rows, _SCALE, self._stokes, least)
+            for least in (rcond_min, min(rcond_solved, rcond_min))
+        )
         weights = self._sample.weights[self._of_sample[seen >> self._sample.shift]]
-        pixels, samples = (float(one @ cut / one.sum()) for one in (weights, weights * hits[seen]))
-        return UnusedSamples(pixels, (1 - flagged) * samples, flagged)
-
-    def _are_cut(self, rows: Int64Array, rcond_min: float) -> BoolArray:
-        sums: FloatArray = rows * np.array([1.0, *5 * [_UNIT]])
-        matrices = np.ascontiguousarray(sums[:, _TRIANGLES[self._stokes.value]])
-        rcond = np.zeros(len(rows))
-        _mapmaking.invert(self._stokes.n, rcond_min, matrices, rcond, 1)
-        return np.asarray((rcond < rcond_min) | (rcond == 0))
+        n_samples = weights * hits[seen]
+        in_unsolved = (1 - flagged) * float(n_samples @ unsolved / n_samples.sum())
+        return UnusedSamples(float(weights @ cut / weights.sum()), in_unsolved, flagged)

@@ -24,7 +24,7 @@ from petacomm.costs.occupancy import Occupancy
 from petacomm.mpi import Communicator, SerialCommunicator, agree_on_errors
 from petamap.data.observation import Observation
 from petamap.mapmaking.distribution import distribute
-from petamap.planning.cut_pixels import StokesSums
+from petamap.planning.cut_pixels import WeightSums
 from petamap.planning.rank_samples import SampleDistribution
 from petamap.planning.scanned_run import ScannedRun
 from petamap.planning.sky_regions import SkySample
@@ -102,7 +102,7 @@ def compute_pixel_coverage(
     progress: Progress,
     comm: Communicator | None = None,
     quick: bool = False,
-    sums: StokesSums | None = None,
+    sums: WeightSums | None = None,
 ) -> PixelCoverage:
     """Return the pixels of a sky sample that are observed in each range of time samples of a run.
 
@@ -118,7 +118,7 @@ def compute_pixel_coverage(
         Ranks that share the work; all get the result.
     quick : bool
         Leave out flags, and on pixels without square regions take samples half a pixel apart.
-    sums : StokesSums, optional
+    sums : WeightSums, optional
         To which samples that are not flagged are added, those of this rank and not of quick looks.
 
     Raises
@@ -185,7 +185,7 @@ class _PixelExpander:
     sample : SkySample
     quick : bool
         As in `compute_pixel_coverage`; of compressed pointing.
-    sums : StokesSums, optional
+    sums : WeightSums, optional
         To which samples are added.
     """
 
@@ -194,7 +194,7 @@ class _PixelExpander:
         observation: Observation,
         sample: SkySample,
         quick: bool = False,
-        sums: StokesSums | None = None,
+        sums: WeightSums | None = None,
     ) -> None:
         pointing = observation.pointing
         if pointing is None:
@@ -232,7 +232,7 @@ class _PixelExpander:
             self._pointing.kernel_arguments(), sample.pixelization.grid, sample.shift, sample.sample_index,
             self._sparse.kernel_arguments(), sample.coarse_grid.grid if sparse else sample.pixelization.grid,
             sample.near_mask if sparse else None, self._stride, rows, seen, counts,
-            *((sums.regions, sums.rows) if sums else ()),
+            *(sums.kernel_arguments() if sums else ()),
         )  # fmt: skip
         if sums:
             sums.count(n_looked, n_outside)
@@ -250,8 +250,9 @@ class _PixelExpander:
         pixels = pixels[used]
         if self._sums:
             self._sums.count(len(used), len(used) - len(pixels))
-            phases = np.zeros(len(pixels), np.uint32) if angles is None else angles[used]
-            self._sums.add(pixels, phases, self._pointing.efficiency(detector))
+            self._sums.add(
+                pixels, None if angles is None else angles[used], self._pointing.efficiency(detector)
+            )
         seen = distinct(pixels)
         region = self._sample.sample_index[seen >> self._sample.shift]
         within = seen & ((1 << self._sample.shift) - 1)

@@ -31,7 +31,7 @@ from petacomm.topology import Machine
 from petamap.data.config import RunConfig
 from petamap.mapmaking.bands import StreamBands
 from petamap.mapmaking.distribution import STREAMS, TIME_MAJOR, Distribution, possible_distributions
-from petamap.planning.cut_pixels import StokesSums, UnusedSamples
+from petamap.planning.cut_pixels import UnusedSamples, WeightSums
 from petamap.planning.memory_forecast import MemoryForecast
 from petamap.planning.node_samples import sample_nodes
 from petamap.planning.pixel_coverage import compute_pixel_coverage
@@ -111,8 +111,9 @@ class RunPlan(Displayed):
         What was looked at of a scan that is too large to be looked at.
     noise_rounds : int
         Rounds at most in which the noise is estimated before, which no time includes; 0 where it is declared.
-    unused : UnusedSamples, optional
-        Pixels that will be cut and samples that make no map, as far as the scan tells.
+    unused : UnusedSamples
+        Pixels that will be cut and samples that make no map, as far as the scan tells; of a scan that is
+        thinned out, as given.
     """
 
     machine: Machine
@@ -127,7 +128,7 @@ class RunPlan(Displayed):
     max_iterations: int
     thinning: Thinning | None = None
     noise_rounds: int = 0
-    unused: UnusedSamples | None = None
+    unused: UnusedSamples = field(default_factory=UnusedSamples)
 
     def _facts(self) -> dict[str, object]:
         best = self.best
@@ -271,7 +272,7 @@ class _Planner:
         self.run = ScannedRun.open(self.config)
         self.stokes = Stokes(self.config.map.stokes)
         self.preconditioner = forecast_preconditioner(self.config, self.run.observations, self.run.bands)
-        self.unused: UnusedSamples | None = None
+        self.unused = UnusedSamples(flagged=self.flagged)
         if self.run.layout.n_blocks < self.cores:
             raise ConfigError(
                 f"{self.run.layout.n_blocks} blocks of data for {self.cores} ranks",
@@ -294,8 +295,7 @@ class _Planner:
     @cached_property
     def memory(self) -> MemoryForecast:
         """Memory of ranks, when it is known what is cut."""
-        flagged = self.unused.samples if self.unused else self.flagged
-        return MemoryForecast(self.config, self.run, self.preconditioner, self.n_rhs, flagged)
+        return MemoryForecast(self.config, self.run, self.preconditioner, self.n_rhs, self.unused.samples)
 
     @property
     def _is_large(self) -> bool:
@@ -313,9 +313,12 @@ class _Planner:
     def _scanned(self, distributions: Sequence[Distribution]) -> tuple[list[RunPrediction], SkySample]:
         layout, sample = self.run.layout, self._sky_sample()
         held = [distribute_samples(layout, one.groups, self.cores) for one in distributions]
-        sums = StokesSums(sample, self.stokes)
+        sums = WeightSums(sample, self.stokes)
         coverage = compute_pixel_coverage(self.run, sample, held, self.n_threads, self.progress, sums=sums)
-        self.unused = sums.unused(self.config.solver.rcond_min)
+        solver = self.config.solver
+        self.unused = sums.unused(
+            solver.rcond_min, solver.rcond_min if solver.binned_only else solver.rcond_solved
+        )
         predictions: list[RunPrediction] = []
         for distribution, samples in zip(distributions, held, strict=True):
             occupancy = coverage.occupancy(samples)

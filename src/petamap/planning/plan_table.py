@@ -29,7 +29,7 @@ def _data(plan: RunPlan) -> str:
     pixels = f"{seen:,.0f} of {plan.n_pix:,} pixels seen"
     parts = ", ".join([f"{plan.n_samp:.4g} samples", pixels, f"{plan.n_stokes} values a pixel"])
     noise = f"noise: {plan.bands.describe()}"
-    unused = [f"unused: {plan.unused.describe()}"] if plan.unused and plan.unused.samples else []
+    unused = [f"unused: {plan.unused.describe()}"] if plan.unused.samples else []
     return "\n".join([parts, *unused, noise, f"preconditioner: {plan.preconditioner.describe()}"])
 
 
@@ -123,7 +123,7 @@ def plan_json(plan: RunPlan, measured: SampleTimes | None = None) -> dict[str, A
         "samples": plan.n_samp,
         "pixels": plan.n_pix,
         "values_a_pixel": plan.n_stokes,
-        "unused": vars(plan.unused) if plan.unused else None,
+        "unused": vars(plan.unused),
         "sky_fraction": plan.fraction,
         "n_lag": plan.bands.n_lag,
         "shortest_band": plan.bands.shortest,

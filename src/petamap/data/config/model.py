@@ -174,6 +174,13 @@ class SolverOptions:
     rcond_min: float = option(
         1e-3, help="pixels with a smaller reciprocal condition are cut", minimum=0.0, maximum=1.0
     )
+    rcond_solved: float = option(
+        1e-8,
+        help="samples of pixels with a smaller one are treated as flagged; pixels between this and rcond_min "
+        "are solved for with the map, but not written",
+        minimum=0.0,
+        maximum=1.0,
+    )
     on_stall: str = option(
         "stop", choices=("stop", "error"), help="when the iterations end above the tolerance"
     )
