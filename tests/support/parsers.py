@@ -13,6 +13,7 @@ from typing import Any
 from petacomm.mapping.graph_files import read_graph
 from petacomm.mapping.job import load_mapping_job
 from petacomm.network.fit import fit_csv
+from petacomm.recording.mpip import read_mpip
 from petacomm.schedule.msccl import read_msccl
 from petacomm.topology.detect.coordinates import read_coordinates
 from petacomm.topology.detect.node_layout import read_hwloc
@@ -75,6 +76,7 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "graph.mtx": read_graph,
     "graph.goal": read_graph,
     "graph.tit": read_graph,
+    "job.mpiP": read_mpip,
     "algo.xml": read_msccl,
     "coordinates.txt": read_coordinates,
     "hwloc.xml": read_hwloc,
@@ -121,6 +123,10 @@ def seeds() -> dict[str, bytes]:
         "graph.tit": "0 init\n0 isend 1 5 8\n0 waitall\n1 recv 0 5 1 0\n1 finalize\n",
         "graph.goal": "num_ranks 2\nrank 0 {\nl1: send 8b to 1 tag 0\nl2: calc 5 cpu 0\nl2 requires l1\n}\n"
         "rank 1 {\nl1: recv 8b from 0 tag 0\n}\n",
+        "job.mpiP": "@ mpiP\n@ Version : 3.5.0\n@ MPI Task Assignment : 0 n0\n@ MPI Task Assignment : 1 n1\n"
+        "@--- Aggregate Point-To-Point Sent (top twenty) ---\n-----\nCall\nIsend 99 0 - 7 32 - 63\n-----\n"
+        "@--- Callsite Message Sent statistics (all, sent bytes) ---\n-----\nName Site Rank\n"
+        "Isend 1 0 2 56 44 32 88\nIsend 1 1 1 8 8 8 8\nIsend 1 * 3 56 32 8 96\n-----\n@--- End of Report\n",
         "algo.xml": '<algo name="a" nchunksperloop="1" ngpus="2" coll="allreduce" inplace="1">\n'
         + "".join(
             f'<gpu id="{i}" i_chunks="1" o_chunks="0" s_chunks="0"><tb id="0" send="{1 - i}" recv="{1 - i}" '

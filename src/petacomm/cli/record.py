@@ -19,10 +19,11 @@ examples:
   petacomm record --out graph.mtx -- srun -n 512 ./program   as Matrix Market, too
   petacomm record show graph.npz                             what was sent, once more
   petacomm record show graph.npz --algorithms alltoall=pairwise --out pairs.csv
+  petacomm record show job.mpiP --halos 16x8 --out halos.csv   of mpiP
 
 docs/petacomm/recording.md says what is counted.
 """
-_RECORDED = ".npz"
+_RECORDED, _MPIP = ".npz", ".mpiP"
 
 
 def add_commands(commands: Any) -> None:
@@ -37,7 +38,7 @@ def add_commands(commands: Any) -> None:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         usage="petacomm record --out FILE [...] -- LAUNCHER ... PROGRAM ...\n"
-        "       petacomm record show FILE.npz [--out FILE] [...]",
+        "       petacomm record show FILE.npz|FILE.mpiP [--out FILE] [...]",
     )
     parser.add_argument("words", metavar="COMMAND", nargs="*", help="of the launcher, after '--'; or 'show'")
     parser.add_argument(
@@ -49,6 +50,11 @@ def add_commands(commands: Any) -> None:
         help="of collectives, such as allreduce=ring,alltoall=pairwise [as MPICH chooses by size]",
     )  # fmt: skip
     parser.add_argument("--phase", metavar="N", type=int, help="of 'show', one phase alone [all]")
+    parser.add_argument(
+        "--halos", metavar="SHAPE",
+        help="of 'show' of a report of mpiP, which does not tell partners: --out is the graph if each rank "
+        "sent equal parts to its neighbours in a periodic grid of ranks, like 16x8x8",
+    )  # fmt: skip
     parser.add_argument("--mpicc", metavar="PATH", help="compiler of the program's MPI [beside the launcher]")
     parser.add_argument(
         "--folder", metavar="DIR", type=Path, help="for files of ranks, seen by all nodes [that of --out]"
@@ -66,8 +72,13 @@ def _record(arguments: argparse.Namespace) -> int:
         if len(words) != 2:
             what = "no recording" if len(words) < 2 else f"unknown argument '{words[2]}'"
             raise ConfigError(what, mend="write petacomm record show FILE.npz")
+        if Path(words[1]).suffix == _MPIP:
+            _show_mpip(arguments, words[1])
+            return 0
+        _refuse(arguments, ("halos",), "is for reports of mpiP: a recording has the partners")
         _show(arguments, _of_phase(load_recording(words[1]), arguments.phase), algorithms)
         return 0
+    _refuse(arguments, ("halos",), "is for reports of mpiP: petacomm record show FILE.mpiP")
     if arguments.out is None:
         raise ConfigError("--out is missing", mend="write --out graph before --")
     if arguments.phase is not None:
@@ -137,3 +148,35 @@ def _show(
         print(json.dumps(recording_json(recording, algorithms), indent=2))
     else:
         print("\n".join([recording_table(recording, algorithms), *([""] if notes else []), *notes]))
+
+
+def _refuse(arguments: argparse.Namespace, names: tuple[str, ...], why: str) -> None:
+    for name in names:
+        if getattr(arguments, name) is not None:
+            raise ConfigError(f"--{name} {why}", mend=f"leave --{name} away")
+
+
+def _show_mpip(arguments: argparse.Namespace, path: str) -> None:
+    """Print a report of mpiP, and write the graph of halos if a grid is given."""
+    from petacomm.recording.mpip import read_mpip
+    from petacomm.recording.mpip_table import mpip_json, mpip_table
+
+    _refuse(arguments, ("phase", "algorithms"), "is for recordings: mpiP tells neither phases nor messages")
+    if (arguments.out is None) != (arguments.halos is None):
+        raise ConfigError(
+            "a report of mpiP does not tell to which ranks was sent",
+            where=path,
+            mend="give --out and --halos 16x8, the grid of ranks that exchange halos; or record the job",
+        )
+    report = read_mpip(path)
+    notes = []
+    if arguments.out is not None:
+        from petacomm.mapping.graph_writers import write_graph
+        from petacomm.mapping.recorded_graph import halo_graph
+        from petacomm.topology.torus import parse_shape
+
+        graph = halo_graph(report, parse_shape(arguments.halos))
+        notes = ["", f"graph: {write_graph(graph, arguments.out)}"]
+    print(
+        json.dumps(mpip_json(report), indent=2) if arguments.json else "\n".join([mpip_table(report), *notes])
+    )

@@ -59,6 +59,11 @@ def read_graph(path: str | os.PathLike[str], n_ranks: int | None = None) -> Comm
         graph = recording_graph(load_recording(path))
     elif path.suffix in _READERS:
         graph = _READERS[path.suffix](_Text(str(path), read_text(path).splitlines()), n_ranks)
+    elif path.suffix == ".mpiP":
+        raise ConfigError(
+            "a report of mpiP does not tell to which ranks was sent", where=str(path),
+            mend="petacomm record show FILE.mpiP --halos 16x8 --out FILE.csv assumes halos; or record it",
+        )  # fmt: skip
     else:
         known = ", ".join([*_READERS, _RECORDED])
         raise ConfigError("no graph: the format is told by the ending", where=str(path), mend=f"use {known}")

@@ -19,8 +19,9 @@ from petacomm.mapping.graph_sources import (
     subgrid_alltoall_graph,
 )
 from petacomm.mapping.nlpkkt import nlpkkt_graph
-from petacomm.mapping.recorded_graph import recording_graph
+from petacomm.mapping.recorded_graph import halo_graph, recording_graph
 from petacomm.recording import load_recording
+from petacomm.recording.mpip import read_mpip
 
 if TYPE_CHECKING:
     from petacomm.mapping.job import JobTable
@@ -93,6 +94,18 @@ def _recording(table: JobTable, n_ranks: int) -> JobCommunication:
     if len(phases) < 2:
         return JobCommunication.from_graph(recording_graph(recording, algorithms), name)
     return JobCommunication(name, phases)
+
+
+def _mpip(table: JobTable, n_ranks: int) -> JobCommunication:
+    name = table.get("mpip", str)
+    if "halos" not in table.tree:
+        raise table.error(
+            "mpip", f"{name} does not tell to which ranks was sent",
+            'write halos = "16x8", the grid of ranks that exchange halos; or record the job',
+        )  # fmt: skip
+    shape = _grid_shape(table, "halos", n_ranks)
+    graph = halo_graph(read_mpip(table.resolve_path(name)), shape, table.get("periodic", bool, True))
+    return JobCommunication.from_graph(graph, f"{name}, as halos of a grid of {shape_text(shape)}")
 
 
 def _matrix(table: JobTable, n_ranks: int) -> JobCommunication:
@@ -183,6 +196,7 @@ def _number(table: JobTable, key: str, default: float) -> float:
 GRAPH_KINDS: dict[str, GraphKind] = {
     "file": GraphKind(_file),
     "recording": GraphKind(_recording, ("algorithms",)),
+    "mpip": GraphKind(_mpip, ("halos", "periodic")),
     "matrix": GraphKind(_matrix, ("bytes",)),
     "nlpkkt": GraphKind(_nlpkkt, ("bytes",)),
     "grid": GraphKind(_grid, ("bytes", "periodic", "corners")),

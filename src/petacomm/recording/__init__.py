@@ -1,7 +1,8 @@
 """The communication of running MPI jobs, recorded by a library that is loaded before the program.
 
 `interposer.c` counts, in each rank; `run_recorded` compiles it, starts the job and reads the files of its
-ranks into a `Recording`, in which `collective_messages` makes messages of collectives.
+ranks into a `Recording`, in which `collective_messages` makes messages of collectives. Reports of mpiP are
+read by `mpip`.
 
 Must not import: `petacomm.network`, `petacomm.collectives` and the rooms above them.
 """

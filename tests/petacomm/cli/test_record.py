@@ -2,6 +2,7 @@
 
 import json
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -143,9 +144,30 @@ def test_a_job_of_map_takes_a_recording_with_its_phases(recorded):
     assert load_mapping_job(job).graph.n_ranks == 64
 
 
+REPORT = str(Path(__file__).parents[1] / "recording" / "samples" / "halo.mpiP")
+
+
+def test_reports_of_mpip_are_shown_and_become_halos(recorded, capsys):
+    assert main(["record", "show", REPORT, "--halos", "2x2", "--out", "halos.csv"]) == 0
+    said = capsys.readouterr().out
+    assert "mpiP does not tell to which ranks" in said and said.endswith("graph: halos.csv\n")
+    assert read_graph("halos.csv").total_bytes == 512056
+    assert main(["record", "show", REPORT, "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    for part in ("by call", "by rank"):
+        sums = [row.get("bytes", 0) if part == "by call" else row["to single ranks"] + row["to collectives"]
+                for row in data[part]]  # fmt: skip
+        assert sum(sums) == data["bytes"] == 512056 + 4 * 1280
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        (["show", REPORT, "--out", "g.csv"], "halo.mpiP: a report of mpiP does not tell to which ranks"),
+        (["show", REPORT, "--out", "g.csv", "--halos", "4x2"], "a grid of 4x2 has 8 ranks"),
+        (["show", REPORT, "--phase", "0"], "--phase is for recordings"),
+        (["show", "graph.npz", "--halos", "8x8"], "--halos is for reports of mpiP"),
+        (["--out", "g", "--halos", "8x8", "--", "env"], "--halos is for reports of mpiP"),
         (["--", "env", "true"], "--out is missing"),
         (["--out", "g"], "no command"),
         (["--out", "g", "--", "no-launcher"], "'no-launcher' is not found"),
