@@ -13,6 +13,7 @@ from typing import Any
 from petacomm.mapping.graph_files import read_graph
 from petacomm.mapping.job import load_mapping_job
 from petacomm.network.fit import fit_csv
+from petacomm.recording.ipm import read_ipm
 from petacomm.recording.mpip import read_mpip
 from petacomm.schedule.msccl import read_msccl
 from petacomm.topology.detect.coordinates import read_coordinates
@@ -76,6 +77,7 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "graph.mtx": read_graph,
     "graph.goal": read_graph,
     "graph.tit": read_graph,
+    "job.ipm.xml": read_ipm,
     "job.mpiP": read_mpip,
     "algo.xml": read_msccl,
     "coordinates.txt": read_coordinates,
@@ -123,6 +125,15 @@ def seeds() -> dict[str, bytes]:
         "graph.tit": "0 init\n0 isend 1 5 8\n0 waitall\n1 recv 0 5 1 0\n1 finalize\n",
         "graph.goal": "num_ranks 2\nrank 0 {\nl1: send 8b to 1 tag 0\nl2: calc 5 cpu 0\nl2 requires l1\n}\n"
         "rank 1 {\nl1: recv 8b from 0 tag 0\n}\n",
+        "job.ipm.xml": "<ipm_job_profile>\n"
+        + "".join(
+            f'<task ipm_version="2.0.6" mpi_rank="{rank}" mpi_size="2" >\n<hash nlog="2" nkey="2" >\n'
+            f'<hent key="" call="MPI_Isend" bytes="8" orank="{1 - rank}" region="0" count="3" >1 1 1</hent>\n'
+            '<hent key="09000100000000000000018000000001" call="MPI_Bcast" bytes="384" orank="1" region="0" '
+            'count="1" >1 1 1</hent>\n</hash>\n</task>\n'
+            for rank in range(2)
+        )
+        + "</ipm_job_profile>\n",
         "job.mpiP": "@ mpiP\n@ Version : 3.5.0\n@ MPI Task Assignment : 0 n0\n@ MPI Task Assignment : 1 n1\n"
         "@--- Aggregate Point-To-Point Sent (top twenty) ---\n-----\nCall\nIsend 99 0 - 7 32 - 63\n-----\n"
         "@--- Callsite Message Sent statistics (all, sent bytes) ---\n-----\nName Site Rank\n"

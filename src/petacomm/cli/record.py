@@ -19,6 +19,7 @@ examples:
   petacomm record --out graph.mtx -- srun -n 512 ./program   as Matrix Market, too
   petacomm record show graph.npz                             what was sent, once more
   petacomm record show graph.npz --algorithms alltoall=pairwise --out pairs.csv
+  petacomm record show job.ipm.xml --out graph               of IPM: graph.npz
   petacomm record show job.mpiP --halos 16x8 --out halos.csv   of mpiP
 
 docs/petacomm/recording.md says what is counted.
@@ -38,7 +39,7 @@ def add_commands(commands: Any) -> None:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         usage="petacomm record --out FILE [...] -- LAUNCHER ... PROGRAM ...\n"
-        "       petacomm record show FILE.npz|FILE.mpiP [--out FILE] [...]",
+        "       petacomm record show FILE [--out FILE] [...]",
     )
     parser.add_argument("words", metavar="COMMAND", nargs="*", help="of the launcher, after '--'; or 'show'")
     parser.add_argument(
@@ -64,7 +65,7 @@ def add_commands(commands: Any) -> None:
 
 
 def _record(arguments: argparse.Namespace) -> int:
-    from petacomm.recording import load_recording, run_recorded
+    from petacomm.recording import read_recording, run_recorded
 
     algorithms = _algorithms(arguments.algorithms)
     words = arguments.words[1:] if arguments.words[:1] == ["--"] else arguments.words
@@ -76,7 +77,9 @@ def _record(arguments: argparse.Namespace) -> int:
             _show_mpip(arguments, words[1])
             return 0
         _refuse(arguments, ("halos",), "is for reports of mpiP: a recording has the partners")
-        _show(arguments, _of_phase(load_recording(words[1]), arguments.phase), algorithms)
+        with progress_listener(0) as progress:
+            recording = _of_phase(read_recording(words[1], progress), arguments.phase)
+        _show(arguments, recording, algorithms)
         return 0
     _refuse(arguments, ("halos",), "is for reports of mpiP: petacomm record show FILE.mpiP")
     if arguments.out is None:

@@ -55,13 +55,13 @@ def add_commands(commands: Any) -> None:
 
 
 def _tune(arguments: argparse.Namespace) -> int:
-    from petacomm.recording import load_recording
+    from petacomm.recording import read_recording
     from petacomm.tuning.measurement import COLLECTIVES
     from petacomm.tuning.tuning_job import SIZES, tune_collectives
     from petacomm.tuning.tuning_table import saving_table, tuning_table
 
     out = _folder(arguments)
-    recording = load_recording(arguments.graph) if arguments.graph else None
+    recording = read_recording(arguments.graph) if arguments.graph else None
     words = arguments.words[1:] if arguments.words[:1] == ["--"] else arguments.words
     collectives = arguments.collectives.split(",") if arguments.collectives is not None else COLLECTIVES
     sizes = _sizes(arguments.sizes) if arguments.sizes is not None else list(SIZES)

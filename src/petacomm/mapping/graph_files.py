@@ -14,11 +14,11 @@ from petacomm.base.files import read_text
 from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.mapping.graph import CommunicationGraph
 from petacomm.mapping.recorded_graph import recording_graph
-from petacomm.recording import load_recording
+from petacomm.recording import read_recording
 from petacomm.schedule.goal import parse_goal
 from petacomm.schedule.simgrid_trace import parse_simgrid
 
-_RECORDED = ".npz"
+_RECORDED = (".npz", ".xml")
 
 
 def read_graph(path: str | os.PathLike[str], n_ranks: int | None = None) -> CommunicationGraph:
@@ -29,7 +29,7 @@ def read_graph(path: str | os.PathLike[str], n_ranks: int | None = None) -> Comm
     j - 1. ``.csv``: one line ``source,target,bytes`` per message, ranks counted from 0, with an optional
     header. ``.goal``: all sends of a program for LogGOPSim. ``.tit``: those of a time-independent trace of
     SimGrid, in one file. ``.npz``: a recording of `petacomm record`, all phases, collectives by their
-    schedules.
+    schedules; ``.ipm.xml``: likewise, of a profile of IPM.
 
     Parameters
     ----------
@@ -55,8 +55,8 @@ def read_graph(path: str | os.PathLike[str], n_ranks: int | None = None) -> Comm
     2
     """
     path = Path(path)
-    if path.suffix == _RECORDED:
-        graph = recording_graph(load_recording(path))
+    if path.suffix in _RECORDED:
+        graph = recording_graph(read_recording(path))
     elif path.suffix in _READERS:
         graph = _READERS[path.suffix](_Text(str(path), read_text(path).splitlines()), n_ranks)
     elif path.suffix == ".mpiP":
@@ -65,7 +65,7 @@ def read_graph(path: str | os.PathLike[str], n_ranks: int | None = None) -> Comm
             mend="petacomm record show FILE.mpiP --halos 16x8 --out FILE.csv assumes halos; or record it",
         )  # fmt: skip
     else:
-        known = ", ".join([*_READERS, _RECORDED])
+        known = ", ".join([*_READERS, *_RECORDED])
         raise ConfigError("no graph: the format is told by the ending", where=str(path), mend=f"use {known}")
     if n_ranks not in (None, graph.n_ranks):
         raise ConfigError(f"a graph of {graph.n_ranks} ranks, not {n_ranks}", where=str(path), mend=None)

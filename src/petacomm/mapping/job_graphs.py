@@ -20,7 +20,7 @@ from petacomm.mapping.graph_sources import (
 )
 from petacomm.mapping.nlpkkt import nlpkkt_graph
 from petacomm.mapping.recorded_graph import halo_graph, recording_graph
-from petacomm.recording import load_recording
+from petacomm.recording import read_recording
 from petacomm.recording.mpip import read_mpip
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def _recording(table: JobTable, n_ranks: int) -> JobCommunication:
     name = table.get("recording", str)
     algorithms = table.get("algorithms", dict, {})
     path = table.resolve_path(name)
-    recording = load_recording(path)
+    recording = read_recording(path)
     if recording.n_ranks != n_ranks:
         raise table.error("recording", f"{name} is of {recording.n_ranks} ranks, not {n_ranks}")
     phases = {

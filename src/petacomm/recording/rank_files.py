@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from petacomm.base.errors import DataError
-from petacomm.recording.recording import CALLS, COLLECTIVES, MESSAGES, RankGroup, Recording, summed
+from petacomm.recording.collective_calls import CollectiveCalls, CollectiveRow
+from petacomm.recording.recording import CALLS, MESSAGES, RankGroup, Recording, summed
 
 _NUMBER_OF = {name: number for number, name in enumerate(CALLS)}
 _GET = _NUMBER_OF["get"]  # goes from the partner to the rank that counts it
@@ -148,8 +149,7 @@ class _Merged:
         self.inter: list[bool] = []
         self.ranks: list[list[int] | None] = []
         self.direct: list[tuple[int, ...]] = []
-        self.collectives: list[tuple[int, ...]] = []
-        self.different: list[Counter[int]] = []  # by group, hashes of the calls of each rank
+        self.collectives = CollectiveCalls()
         self.outside = [0, 0]
 
     def add(self, file: _RankFile) -> None:
@@ -159,15 +159,13 @@ class _Merged:
             self.outside[i] += number
         common = {index: self._number(index, file) for index in file.groups}
         self.direct += [(*row[:2], common[row[2]], *row[3:]) for row in file.direct]
-        calls: dict[int, Counter[tuple[int, ...]]] = {number: Counter() for number in common.values()}
+        calls: dict[int, Counter[CollectiveRow]] = {number: Counter() for number in common.values()}
         for phase, call, index, root, item, size, n_calls in file.collectives:
-            calls[common[index]][phase, call, common[index], root, item, size] += n_calls
+            number = common[index]
+            calls[number][CollectiveRow(phase, call, number, root, item, size)] += n_calls
         own = {common[index]: group.own for index, group in file.groups.items()}
         for number, counts in calls.items():
-            rows = [(*key, n_calls) for key, n_calls in counts.items()]
-            self.different[number][hash(frozenset(rows))] += 1
-            if own[number] == 0:
-                self.collectives += rows
+            self.collectives.add(number, own[number], counts)
 
     def _number(self, index: int, file: _RankFile) -> int:
         """Return the common number of a group of a file."""
@@ -177,7 +175,6 @@ class _Merged:
             self.names.append("")
             self.inter.append(group.inter)
             self.ranks.append(None)
-            self.different.append(Counter())
         self.names[number] = self.names[number] or group.name
         if index in file.ranks:
             self.ranks[number] = file.ranks[index]
@@ -191,17 +188,11 @@ class _Merged:
             RankGroup(name, np.array(ranks or [], np.int32), inter)
             for name, ranks, inter in zip(self.names, self.ranks, self.inter, strict=True)
         ]
-        warnings = [
-            f"ranks of '{group.name or f'a group of {len(group.ranks)}'}' count different calls of "
-            "collectives: those of its first rank are taken (do all call MPI_Pcontrol at the same places?)"
-            for group, hashes in zip(groups, self.different, strict=True)
-            if len(hashes) > 1 and not group.inter
-        ]
+        warnings = self.collectives.warnings(groups)
         if any(group.inter for group in groups):
             warnings.append("collectives of intercommunicators are counted, but no messages are made of them")
         if self.outside[0]:
             warnings.append(f"{self.outside[0]:,} messages went to processes outside of MPI_COMM_WORLD")
         direct = summed(np.array(self.direct, MESSAGES))
-        collectives = np.sort(np.array(self.collectives, COLLECTIVES))
         outside = self.outside[0], self.outside[1]
-        return Recording(n_ranks, self.library, groups, direct, collectives, outside), warnings
+        return Recording(n_ranks, self.library, groups, direct, self.collectives.table(), outside), warnings

@@ -1,0 +1,36 @@
+"""Recordings from files: of `petacomm record`, and of other tools that know who sent to whom."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from petacomm.base.progress import Progress
+from petacomm.recording.ipm import read_ipm
+from petacomm.recording.recording import Recording, load_recording
+
+
+def read_recording(path: str | os.PathLike[str], progress: Progress | None = None) -> Recording:
+    """Read what the ranks of a job sent, in the format given by the suffix of the file name.
+
+    Parameters
+    ----------
+    path : path
+        ``.ipm.xml``: a profile of IPM, as of `read_ipm`; any other: a recording of `petacomm record`.
+    progress : Progress, optional
+        Is told of what had to be assumed.
+
+    Returns
+    -------
+    Recording
+
+    Raises
+    ------
+    ConfigError
+        If there is no such file.
+    DataError
+        If it is damaged.
+    """
+    if Path(path).suffix == ".xml":
+        return read_ipm(path, progress)
+    return load_recording(path)
