@@ -19,10 +19,11 @@ examples:
   petacomm record --out graph.mtx -- srun -n 512 ./program   as Matrix Market, too
   petacomm record show graph.npz                             what was sent, once more
   petacomm record show graph.npz --algorithms alltoall=pairwise --out pairs.csv
-  petacomm record show job.ipm.xml --out graph               of IPM: graph.npz
-  petacomm record show job.mpiP --halos 16x8 --out halos.csv   of mpiP
+  petacomm record show trace/traces.otf2 --out graph         a trace of Score-P, as graph.npz
+  petacomm record show job.ipm.xml                           a profile of IPM
+  petacomm record show job.mpiP --halos 16x8 --out h.csv     a report of mpiP, as halos
 
-docs/petacomm/recording.md says what is counted.
+docs/petacomm/recording.md says what is counted, profilers.md what files of other tools tell.
 """
 _RECORDED, _MPIP = ".npz", ".mpiP"
 

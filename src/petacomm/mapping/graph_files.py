@@ -18,7 +18,7 @@ from petacomm.recording import read_recording
 from petacomm.schedule.goal import parse_goal
 from petacomm.schedule.simgrid_trace import parse_simgrid
 
-_RECORDED = (".npz", ".xml")
+_RECORDED = (".npz", ".xml", ".otf2")
 
 
 def read_graph(path: str | os.PathLike[str], n_ranks: int | None = None) -> CommunicationGraph:
@@ -29,7 +29,7 @@ def read_graph(path: str | os.PathLike[str], n_ranks: int | None = None) -> Comm
     j - 1. ``.csv``: one line ``source,target,bytes`` per message, ranks counted from 0, with an optional
     header. ``.goal``: all sends of a program for LogGOPSim. ``.tit``: those of a time-independent trace of
     SimGrid, in one file. ``.npz``: a recording of `petacomm record`, all phases, collectives by their
-    schedules; ``.ipm.xml``: likewise, of a profile of IPM.
+    schedules; ``.ipm.xml`` and ``.otf2``: likewise, of a profile of IPM or a trace.
 
     Parameters
     ----------

@@ -2,7 +2,7 @@
 
 `interposer.c` counts, in each rank; `run_recorded` compiles it, starts the job and reads the files of its
 ranks into a `Recording`, in which `collective_messages` makes messages of collectives. `read_recording`
-reads the files of other tools, too (`ipm`), but for those that tell no partners (`mpip`).
+reads the files of other tools, too (`ipm`, `otf2_trace`), but for those that tell no partners (`mpip`).
 
 Must not import: `petacomm.network`, `petacomm.collectives` and the rooms above them.
 """

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from petacomm.base.progress import Progress
 from petacomm.recording.ipm import read_ipm
+from petacomm.recording.otf2_trace import read_otf2
 from petacomm.recording.recording import Recording, load_recording
 
 
@@ -16,7 +17,8 @@ def read_recording(path: str | os.PathLike[str], progress: Progress | None = Non
     Parameters
     ----------
     path : path
-        ``.ipm.xml``: a profile of IPM, as of `read_ipm`; any other: a recording of `petacomm record`.
+        ``.ipm.xml``: a profile of IPM, as of `read_ipm`; ``.otf2``: a trace, as of `read_otf2`; any other: a
+        recording of `petacomm record`.
     progress : Progress, optional
         Is told of what had to be assumed.
 
@@ -30,7 +32,11 @@ def read_recording(path: str | os.PathLike[str], progress: Progress | None = Non
         If there is no such file.
     DataError
         If it is damaged.
+    ResourceError
+        If it is a trace, and the package otf2 is not installed.
     """
-    if Path(path).suffix == ".xml":
-        return read_ipm(path, progress)
-    return load_recording(path)
+    read = _READERS.get(Path(path).suffix)
+    return read(path, progress) if read else load_recording(path)
+
+
+_READERS = {".xml": read_ipm, ".otf2": read_otf2}
