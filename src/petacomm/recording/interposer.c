@@ -10,6 +10,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <link.h>
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -87,12 +88,45 @@ static void unlock(void) {
     if (threaded) __atomic_store_n(&locked, 0, __ATOMIC_RELEASE);
 }
 
-#define COUNTED(statement) \
-    if (on) {              \
-        lock();            \
-        statement;         \
-        unlock();          \
+#define COUNTED(when, statement) \
+    if (when) {                  \
+        lock();                  \
+        statement;               \
+        unlock();                \
     }
+
+/* --- calls from Fortran: of MPI's libraries for it some call MPI_Send, as programs in C do, and some
+ * PMPI_Send */
+
+static struct {
+    uintptr_t begin, end;
+} fortran[8];
+static int n_fortran;
+
+static int find_fortran(struct dl_phdr_info* info, size_t size, void* data) {
+    static const char* const names[] = {"libmpichf", "libmpifort", "libmpi_mpifh", "libmpi_usempi"};
+    const char* name = info->dlpi_name ? strrchr(info->dlpi_name, '/') : NULL;
+    (void)size, (void)data;
+    for (int i = 0; name && i < 4; i++) {
+        if (strncmp(name + 1, names[i], strlen(names[i]))) continue;
+        for (int j = 0; j < info->dlpi_phnum && n_fortran < 8; j++) {
+            const ElfW(Phdr)* part = &info->dlpi_phdr[j];
+            if (part->p_type != PT_LOAD || !(part->p_flags & PF_X)) continue;
+            fortran[n_fortran].begin = info->dlpi_addr + part->p_vaddr;
+            fortran[n_fortran++].end = info->dlpi_addr + part->p_vaddr + part->p_memsz;
+        }
+    }
+    return 0;
+}
+
+static int is_fortran(const void* caller) {
+    int found = 0;
+    for (int i = 0; i < n_fortran; i++)
+        found |= (uintptr_t)caller >= fortran[i].begin && (uintptr_t)caller < fortran[i].end;
+    return found;
+}
+
+#define FROM_FORTRAN (on && is_fortran(__builtin_return_address(0)))
 
 /* --- counters: a hash table with open addressing */
 
@@ -206,8 +240,8 @@ static void free_plan(MPI_Request request) {
 }
 
 /* Count what a statement notes whenever the request is started that a call makes. */
-#define PLANNED(statement, call)                        \
-    if (!on) return call;                               \
+#define PLANNED(when, statement, call)                  \
+    if (!(when)) return call;                           \
     lock();                                             \
     Plan* plan = make_plan();                           \
     statement;                                          \
@@ -472,82 +506,52 @@ static void note_neighbour(int call, MPI_Comm comm, int neighbour, uint64_t byte
 
 /* --- wrappers of calls without counts */
 
-int MPI_Barrier(MPI_Comm comm) {
-    COUNTED(note_collective(CALL_barrier, comm, 0, 0, 1))
-    return PMPI(Barrier)(comm);
-}
+#undef F
+#define F(name) name
+#define NOTE_BARRIER note_collective(CALL_barrier, comm, 0, 0, 1)
 
-int MPI_Ibarrier(MPI_Comm comm, MPI_Request* request) {
-    COUNTED(note_collective(CALL_barrier, comm, 0, 0, 1))
-    return PMPI(Ibarrier)(comm, request);
-}
-
+SENDING(Barrier, (MPI_Comm comm), (comm), NOTE_BARRIER)
+NONBLOCKING(Ibarrier, (MPI_Comm comm), (comm), NOTE_BARRIER)
 #ifdef HAVE_PERSISTENT
-int MPI_Barrier_init(MPI_Comm comm, MPI_Info info, MPI_Request* request) {
-    PLANNED(note_collective(CALL_barrier, comm, 0, 0, 1), PMPI(Barrier_init)(comm, info, request))
-}
-
-int MPI_Psend_init(const void* data, int partitions, MPI_Count count, MPI_Datatype type, int partner, int tag,
-                   MPI_Comm comm, MPI_Info info, MPI_Request* request) {
-    PLANNED(note_send(comm, partner, (uint64_t)partitions * bytes_of(count, type)),
-            PMPI(Psend_init)(data, partitions, count, type, partner, tag, comm, info, request))
-}
+PERSISTENT(Barrier_init, (MPI_Comm comm), (comm), NOTE_BARRIER)
+PERSISTENT(Psend_init,
+           (const void* data, int partitions, MPI_Count count, MPI_Datatype type, int partner, int tag,
+            MPI_Comm comm),
+           (data, partitions, count, type, partner, tag, comm),
+           note_send(comm, partner, (uint64_t)partitions* bytes_of(count, type)))
 #endif
 
-int MPI_Fetch_and_op(const void* data, void* result, MPI_Datatype type, int partner, MPI_Aint at, MPI_Op op,
-                     MPI_Win window) {
-    COUNTED(note_window(CALL_accumulate, window, partner, bytes_of(1, type));
-            note_window(CALL_get, window, partner, bytes_of(1, type)))
-    return PMPI(Fetch_and_op)(data, result, type, partner, at, op, window);
-}
+#define ATOMIC_NOTE(n)                                                   \
+    note_window(CALL_accumulate, window, partner, n* bytes_of(1, type)); \
+    note_window(CALL_get, window, partner, bytes_of(1, type))
 
-int MPI_Compare_and_swap(const void* data, const void* compared, void* result, MPI_Datatype type, int partner,
-                         MPI_Aint at, MPI_Win window) {
-    COUNTED(note_window(CALL_accumulate, window, partner, 2 * bytes_of(1, type));
-            note_window(CALL_get, window, partner, bytes_of(1, type)))
-    return PMPI(Compare_and_swap)(data, compared, result, type, partner, at, window);
-}
+SENDING(Fetch_and_op,
+        (const void* data, void* result, MPI_Datatype type, int partner, MPI_Aint at, MPI_Op op,
+         MPI_Win window),
+        (data, result, type, partner, at, op, window), ATOMIC_NOTE(1))
+SENDING(Compare_and_swap,
+        (const void* data, const void* compared, void* result, MPI_Datatype type, int partner, MPI_Aint at,
+         MPI_Win window),
+        (data, compared, result, type, partner, at, window), ATOMIC_NOTE(2))
 
-int MPI_Start(MPI_Request* request) {
-    COUNTED(start_plan(*request))
-    return PMPI(Start)(request);
-}
+SENDING(Start, (MPI_Request * request), (request), start_plan(*request))
+SENDING(Startall, (int count, MPI_Request requests[]), (count, requests),
+        for (int i = 0; i < count; i++) start_plan(requests[i]))
+SENDING(Request_free, (MPI_Request * request), (request), free_plan(*request))
+SENDING(Type_free, (MPI_Datatype * type), (type), sizes[size_place(*type)].type = 0)
+SENDING(Comm_free, (MPI_Comm * comm), (comm), ask_name(*comm); forget(communicators, (uintptr_t)*comm))
+SENDING(Comm_disconnect, (MPI_Comm * comm), (comm), ask_name(*comm); forget(communicators, (uintptr_t)*comm))
+SENDING(Win_free, (MPI_Win * window), (window), forget(windows, (uintptr_t)*window))
 
-int MPI_Startall(int count, MPI_Request requests[]) {
-    COUNTED(for (int i = 0; i < count; i++) start_plan(requests[i]))
-    return PMPI(Startall)(count, requests);
-}
-
-int MPI_Request_free(MPI_Request* request) {
-    COUNTED(free_plan(*request))
-    return PMPI(Request_free)(request);
-}
-
-int MPI_Type_free(MPI_Datatype* type) {
-    COUNTED(sizes[size_place(*type)].type = 0)
-    return PMPI(Type_free)(type);
-}
-
-int MPI_Comm_free(MPI_Comm* comm) {
-    COUNTED(ask_name(*comm); forget(communicators, (uintptr_t)*comm))
-    return PMPI(Comm_free)(comm);
-}
-
-int MPI_Comm_disconnect(MPI_Comm* comm) {
-    COUNTED(ask_name(*comm); forget(communicators, (uintptr_t)*comm))
-    return PMPI(Comm_disconnect)(comm);
-}
-
-int MPI_Win_free(MPI_Win* window) {
-    COUNTED(forget(windows, (uintptr_t)*window))
-    return PMPI(Win_free)(window);
-}
-
-/* The level is the number of the phase; what may follow it is not read, as no one says what it is. */
-int MPI_Pcontrol(const int level, ...) {
-    COUNTED(phase = level)
+/* The level is the number of the phase; what may follow it is not read, as no one says what it is. Whoever
+ * calls: Open MPI's library for Fortran jumps here, so that nothing tells that it did. */
+#define BEGIN_PHASE            \
+    COUNTED(on, phase = level) \
     return PMPI(Pcontrol)(level);
-}
+
+int MPI_Pcontrol(const int level, ...) { BEGIN_PHASE }
+
+int PMPI_Pcontrol(const int level, ...) { BEGIN_PHASE }
 
 /* --- begin and end */
 
@@ -575,13 +579,15 @@ static void check_library(void) {
 }
 
 static void begin(int provided) {
-    if (!getenv("PETACOMM_RECORD")) return;
+    static int begun;
+    if (begun++ || !getenv("PETACOMM_RECORD")) return;
     check_library();
     PMPI(Comm_rank)(WORLD, &world_rank);
     PMPI(Comm_size)(WORLD, &world_size);
     PMPI(Comm_group)(WORLD, &world_group);
     threaded = provided == MPI_THREAD_MULTIPLE;
     grow_counters();
+    dl_iterate_phdr(find_fortran, NULL);
     const char* before =
         getenv("PETACOMM_RECORD_PRELOAD"); /* programs that this one starts are not counted */
     if (before && *before)
@@ -591,16 +597,22 @@ static void begin(int provided) {
     on = 1;
 }
 
-int MPI_Init(int* argc, char*** argv) {
-    int code = PMPI(Init)(argc, argv);
-    if (code == MPI_SUCCESS) begin(MPI_THREAD_SINGLE);
+/* Macros, not functions: the MPI is looked for in the scope of who calls. */
+#define INITIALIZE(name, arguments, provided) \
+    int code = PMPI(name) arguments;          \
+    if (code == MPI_SUCCESS) begin(provided); \
     return code;
-}
+
+int MPI_Init(int* argc, char*** argv) { INITIALIZE(Init, (argc, argv), MPI_THREAD_SINGLE) }
+
+int PMPI_Init(int* argc, char*** argv) { INITIALIZE(Init, (argc, argv), MPI_THREAD_SINGLE) }
 
 int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
-    int code = PMPI(Init_thread)(argc, argv, required, provided);
-    if (code == MPI_SUCCESS) begin(*provided);
-    return code;
+    INITIALIZE(Init_thread, (argc, argv, required, provided), *provided)
+}
+
+int PMPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
+    INITIALIZE(Init_thread, (argc, argv, required, provided), *provided)
 }
 
 static void write_groups(FILE* file) {
@@ -656,7 +668,7 @@ static void write_record(void) {
         fprintf(stderr, "petacomm record: %s cannot be written: %s\n", path, strerror(errno));
 }
 
-int MPI_Finalize(void) {
+static int finalize(void) {
     if (on) {
         lock();
         for (int i = 0; i < 256; i++)
@@ -669,3 +681,7 @@ int MPI_Finalize(void) {
     }
     return PMPI(Finalize)();
 }
+
+int MPI_Finalize(void) { return finalize(); }
+
+int PMPI_Finalize(void) { return finalize(); }

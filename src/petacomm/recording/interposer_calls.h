@@ -7,30 +7,33 @@
 
 #define LIST(...) __VA_ARGS__
 
-/* A call that sends: parameters and arguments are lists in parentheses. */
+/* A call that sends, under the name that programs call and the one that MPI's libraries for Fortran may call:
+ * parameters and arguments are lists in parentheses. */
 #define SENDING(name, parameters, arguments, statement) \
     int F(MPI_##name)(LIST parameters) {                \
-        COUNTED(statement)                              \
+        COUNTED(on, statement)                          \
+        return PMPI(F(name))(LIST arguments);           \
+    }                                                   \
+    int F(PMPI_##name)(LIST parameters) {               \
+        COUNTED(FROM_FORTRAN, statement)                \
         return PMPI(F(name))(LIST arguments);           \
     }
 
-#define NONBLOCKING(name, parameters, arguments, statement)     \
-    int F(MPI_##name)(LIST parameters, MPI_Request * request) { \
-        COUNTED(statement)                                      \
-        return PMPI(F(name))(LIST arguments, request);          \
-    }
+#define NONBLOCKING(name, parameters, arguments, statement) \
+    SENDING(name, (LIST parameters, MPI_Request * request), (LIST arguments, request), statement)
 
-#define PREPARED(name, parameters, arguments, statement)           \
-    int F(MPI_##name)(LIST parameters, MPI_Request * request) {    \
-        PLANNED(statement, PMPI(F(name))(LIST arguments, request)) \
+#define PREPARED(name, parameters, arguments, statement)                         \
+    int F(MPI_##name)(LIST parameters, MPI_Request * request) {                  \
+        PLANNED(on, statement, PMPI(F(name))(LIST arguments, request))           \
+    }                                                                            \
+    int F(PMPI_##name)(LIST parameters, MPI_Request * request) {                 \
+        PLANNED(FROM_FORTRAN, statement, PMPI(F(name))(LIST arguments, request)) \
     }
 
 #if MPI_VERSION >= 4 || (defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5)
 #define HAVE_PERSISTENT
-#define PERSISTENT(name, parameters, arguments, statement)                     \
-    int F(MPI_##name)(LIST parameters, MPI_Info info, MPI_Request * request) { \
-        PLANNED(statement, PMPI(F(name))(LIST arguments, info, request))       \
-    }
+#define PERSISTENT(name, parameters, arguments, statement) \
+    PREPARED(name, (LIST parameters, MPI_Info info), (LIST arguments, info), statement)
 #else
 #define PERSISTENT(name, parameters, arguments, statement)
 #endif
