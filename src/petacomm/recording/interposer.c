@@ -148,8 +148,22 @@ typedef struct {
     uint64_t messages, bytes;
 } Counter;
 
-static Counter* counters;
+static Counter *counters, *last_added;
 static size_t n_counters, n_slots;
+
+/* Counters of messages by what programs say of them: most send the same again and again. */
+typedef struct {
+    Counter* counter; /* none where nothing is known, or no longer */
+    uint64_t bytes;
+    MPI_Comm comm;
+    MPI_Datatype type;
+    MPI_Count count;
+    int partner;
+} Recent;
+
+static Recent recent[64];
+
+static void forget_recent(void) { memset(recent, 0, sizeof recent); }
 
 static int equal(const Key* a, const Key* b) {
     return a->call == b->call && a->partner == b->partner && a->size == b->size && a->item == b->item;
@@ -167,6 +181,7 @@ static void grow_counters(void) {
     Counter* old = counters;
     size_t n_old = n_slots;
     n_slots = n_old ? 2 * n_old : 256;
+    forget_recent();
     counters = checked(calloc(n_slots, sizeof *counters));
     for (size_t i = 0; i < n_old; i++)
         if (old[i].messages) counters[slot_of(&old[i].key)] = old[i];
@@ -183,6 +198,7 @@ static void add(Key key, uint64_t messages, uint64_t bytes) {
     }
     counter->messages += messages;
     counter->bytes += bytes;
+    last_added = counter;
 }
 
 /* --- persistent requests: what a start of each sends */
@@ -436,6 +452,20 @@ static void note_send(MPI_Comm comm, int partner, uint64_t bytes) {
     if (partner != MPI_PROC_NULL) note_partner(CALL_send, group_of(comm), partner, 1, bytes);
 }
 
+static void note_message(MPI_Comm comm, int partner, MPI_Count count, MPI_Datatype type) {
+    Recent* last = &recent[((unsigned)partner * 31 + (unsigned)count) & 63];
+    if (last->counter && last->partner == partner && last->count == count && last->comm == comm &&
+        last->type == type) {
+        last->counter->messages++;
+        last->counter->bytes += last->bytes;
+        return;
+    }
+    uint64_t bytes = bytes_of(count, type);
+    last_added = NULL;
+    note_send(comm, partner, bytes);
+    *last = (Recent){last_added, bytes, comm, type, count, partner};
+}
+
 static void note_window(int call, MPI_Win window, int partner, uint64_t bytes) {
     if (partner != MPI_PROC_NULL) note_partner(call, group_of_window(window), partner, 1, bytes);
 }
@@ -538,15 +568,17 @@ SENDING(Start, (MPI_Request * request), (request), start_plan(*request))
 SENDING(Startall, (int count, MPI_Request requests[]), (count, requests),
         for (int i = 0; i < count; i++) start_plan(requests[i]))
 SENDING(Request_free, (MPI_Request * request), (request), free_plan(*request))
-SENDING(Type_free, (MPI_Datatype * type), (type), sizes[size_place(*type)].type = 0)
-SENDING(Comm_free, (MPI_Comm * comm), (comm), ask_name(*comm); forget(communicators, (uintptr_t)*comm))
-SENDING(Comm_disconnect, (MPI_Comm * comm), (comm), ask_name(*comm); forget(communicators, (uintptr_t)*comm))
+SENDING(Type_free, (MPI_Datatype * type), (type), sizes[size_place(*type)].type = 0; forget_recent())
+SENDING(Comm_free, (MPI_Comm * comm), (comm), ask_name(*comm); forget(communicators, (uintptr_t)*comm);
+        forget_recent())
+SENDING(Comm_disconnect, (MPI_Comm * comm), (comm), ask_name(*comm); forget(communicators, (uintptr_t)*comm);
+        forget_recent())
 SENDING(Win_free, (MPI_Win * window), (window), forget(windows, (uintptr_t)*window))
 
 /* The level is the number of the phase; what may follow it is not read, as no one says what it is. Whoever
  * calls: Open MPI's library for Fortran jumps here, so that nothing tells that it did. */
-#define BEGIN_PHASE            \
-    COUNTED(on, phase = level) \
+#define BEGIN_PHASE                             \
+    COUNTED(on, phase = level; forget_recent()) \
     return PMPI(Pcontrol)(level);
 
 int MPI_Pcontrol(const int level, ...) { BEGIN_PHASE }

@@ -49,7 +49,8 @@
 
 #define MESSAGE (const void* data, COUNT count, MPI_Datatype type, int partner, int tag, MPI_Comm comm)
 #define MESSAGE_ARGUMENTS (data, count, type, partner, tag, comm)
-#define MESSAGE_NOTE note_send(comm, partner, bytes_of(count, type))
+#define MESSAGE_NOTE note_message(comm, partner, count, type)
+#define PREPARED_NOTE note_send(comm, partner, bytes_of(count, type))
 
 SENDING(Send, MESSAGE, MESSAGE_ARGUMENTS, MESSAGE_NOTE)
 SENDING(Bsend, MESSAGE, MESSAGE_ARGUMENTS, MESSAGE_NOTE)
@@ -59,10 +60,10 @@ NONBLOCKING(Isend, MESSAGE, MESSAGE_ARGUMENTS, MESSAGE_NOTE)
 NONBLOCKING(Ibsend, MESSAGE, MESSAGE_ARGUMENTS, MESSAGE_NOTE)
 NONBLOCKING(Issend, MESSAGE, MESSAGE_ARGUMENTS, MESSAGE_NOTE)
 NONBLOCKING(Irsend, MESSAGE, MESSAGE_ARGUMENTS, MESSAGE_NOTE)
-PREPARED(Send_init, MESSAGE, MESSAGE_ARGUMENTS, MESSAGE_NOTE)
-PREPARED(Bsend_init, MESSAGE, MESSAGE_ARGUMENTS, MESSAGE_NOTE)
-PREPARED(Ssend_init, MESSAGE, MESSAGE_ARGUMENTS, MESSAGE_NOTE)
-PREPARED(Rsend_init, MESSAGE, MESSAGE_ARGUMENTS, MESSAGE_NOTE)
+PREPARED(Send_init, MESSAGE, MESSAGE_ARGUMENTS, PREPARED_NOTE)
+PREPARED(Bsend_init, MESSAGE, MESSAGE_ARGUMENTS, PREPARED_NOTE)
+PREPARED(Ssend_init, MESSAGE, MESSAGE_ARGUMENTS, PREPARED_NOTE)
+PREPARED(Rsend_init, MESSAGE, MESSAGE_ARGUMENTS, PREPARED_NOTE)
 
 #define BOTH                                                                                               \
     (const void* data, COUNT count, MPI_Datatype type, int partner, int tag, void* into, COUNT into_count, \
@@ -223,6 +224,7 @@ COLLECTIVE(Neighbor_alltoallw, Ineighbor_alltoallw,
 #undef MESSAGE
 #undef MESSAGE_ARGUMENTS
 #undef MESSAGE_NOTE
+#undef PREPARED_NOTE
 #undef BOTH
 #undef BOTH_ARGUMENTS
 #undef REPLACE

@@ -1,6 +1,7 @@
 """Recordings of programs whose messages are known, to the byte."""
 
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -213,3 +214,43 @@ def test_threads_lose_no_message(tmp_path):
 def test_a_single_rank_has_no_messages(tmp_path, n_ranks):
     recording = record_python(tmp_path, n_ranks, "comm.Allreduce(np.zeros(3), np.zeros(3)), comm.Barrier()")
     assert recording.collectives["calls"].sum() == 2 and not len(recording.messages())
+
+
+REUSED = """\
+data, into = np.zeros(8), np.zeros(8)
+for turn in range(4):
+    ordered = comm.Split(0, rank if turn % 2 else -rank)
+    row = MPI.DOUBLE.Create_contiguous(turn + 1).Commit()
+    phase(turn)
+    for count in (1, 2, 1):
+        ordered.Sendrecv([data, count, row], (ordered.rank + 1) % size, recvbuf=[into, count, row])
+    row.Free(), ordered.Free()
+"""
+
+
+def test_handles_that_are_used_again_for_other_things(tmp_path):
+    recording = record_python(tmp_path, 3, REUSED)
+    ranks = np.arange(3)
+    for turn in range(4):
+        expected = np.zeros((3, 3), np.int64)
+        expected[ranks, (ranks + (1 if turn % 2 else -1)) % 3] = (1 + 2 + 1) * 8 * (turn + 1)
+        assert np.array_equal(byte_matrix(recording.of_phase(turn).direct, 3), expected), turn
+    assert recording.direct["messages"].sum() == 3 * 4 * 3
+
+
+@pytest.mark.parametrize(
+    ("shape", "n_row"), [((4, 4), 4), *(pytest.param(*one, marks=pytest.mark.long) for one in
+                                        (((8, 4), 4), ((8, 8), 8)))]
+)  # fmt: skip
+def test_many_ranks_on_few_cores(tmp_path, shape, n_row):
+    require_compiler()
+    source = Path(__file__).with_name("samples") / "halo.c"
+    subprocess.run([COMPILER, "-w", source, "-o", "halo"], cwd=tmp_path, check=True, timeout=60)
+    n_ranks = shape[0] * shape[1]
+    recording = record_command(tmp_path, n_ranks, "./halo")
+    expected = dense(grid_graph(shape, n_bytes=[10 * 4000, 10 * 2400]))
+    expected[0, n_ranks - 1] += 56
+    assert np.array_equal(byte_matrix(recording.direct, n_ranks), expected)
+    rows = of_call(recording.messages({"alltoall": "pairwise"}), "alltoall")
+    assert np.array_equal(byte_matrix(rows, n_ranks), dense(subgrid_alltoall_graph(shape, [1], 800)))
+    assert recording.collectives["calls"].sum() == 10 + 1 + 1 + n_ranks // n_row
