@@ -133,7 +133,7 @@ class _Reader:
     def report(self) -> MpipReport:
         if not self.lines or self.lines[0].strip() != "@ mpiP":
             raise self.error(0, "no report of mpiP: the first line is not '@ mpiP'")
-        version = [line.split(":", 1)[1].strip() for line in self.lines if line.startswith("@ Version")]
+        version = [line.partition(":")[2].strip() for line in self.lines if line.startswith("@ Version")]
         if not any(line.startswith("@--- End of Report") for line in self.lines):
             raise self.error(len(self.lines) - 1, "the report ends too early", "is the disk full? run again")
         numbers = self.sent_lines()

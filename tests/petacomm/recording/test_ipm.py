@@ -12,6 +12,7 @@ from petacomm.base.errors import ConfigError, DataError
 from petacomm.base.progress import SilentProgress
 from petacomm.mapping.graph_files import read_graph
 from petacomm.mapping.graph_sources import grid_graph
+from petacomm.mapping.job import load_mapping_job
 from petacomm.recording import read_recording
 from petacomm.recording.ipm import read_ipm
 from petacomm.recording.recording import CALLS
@@ -159,5 +160,9 @@ def test_graphs_and_commands_take_profiles(tmp_path, capsys):
     assert main(["record", "show", str(SAMPLES / "halo.ipm.xml"), "--out", str(tmp_path / "a")]) == 0
     assert "264 messages" in capsys.readouterr().out
     assert read_graph(tmp_path / "a.npz").total_bytes == graph.total_bytes
+    job = tmp_path / "job.toml"
+    text = f'ranks = 4\n[graph]\nrecording = "{SAMPLES / "calls.ipm.xml"}"\n'
+    job.write_text(text + '[machine]\nname = "fugaku"\nshape = "2x2x1"\n')
+    assert list(load_mapping_job(job).phases) == ["phase 0", "phase 1"]
     with pytest.raises(ConfigError, match=r"none\.ipm\.xml: cannot be read"):
         read_graph(tmp_path / "none.ipm.xml")

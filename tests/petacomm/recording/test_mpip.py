@@ -143,3 +143,9 @@ def test_what_is_no_whole_report_is_refused_with_its_line(tmp_path, text, said):
     with pytest.raises(DataError) as caught:
         read_mpip(path)
     assert said in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_report_without_a_version_is_read(tmp_path):
+    path = tmp_path / "a.mpiP"
+    path.write_text(TEXT.replace("@ Version                  :", "@ Version;"))
+    assert read_mpip(path).version == ""
