@@ -27,7 +27,7 @@ _MEMORY = 16 << 30  # bytes that the library may take of a trace that claims too
 _NO_ROOT = 2**32 - 1
 
 
-class _Events:
+class TraceEvents:
     """Callbacks of events, which count; no order of ranks in time is needed."""
 
     def __init__(self, definitions: TraceDefinitions) -> None:
@@ -37,6 +37,7 @@ class _Events:
         self.collectives: defaultdict[tuple[int, int], Counter[CollectiveRow]] = defaultdict(Counter)
         self.warnings: set[str] = set()
         self.failure: Exception | None = None
+        self._callbacks: list[Callable[..., None]] = []  # which the library calls as long as they live
 
     def _message(
         self, call: str, group: int, source: int, target: int, n_bytes: int, messages: int = 1
@@ -56,6 +57,7 @@ class _Events:
                 self.failure = error
                 raise
 
+        self._callbacks.append(callback)
         return callback
 
     def send(self, receiver: int, comm: int, _tag: int, n_bytes: int, _request: int = 0) -> None:
@@ -117,7 +119,7 @@ def read_events(path: str) -> tuple[Recording, list[str]]:
     _otf2.Reader_SetSerialCollectiveCallbacks(handle)
     definitions = _read_definitions(_otf2, handle)
     locations = definitions.locations()
-    events = _Events(definitions)
+    events = TraceEvents(definitions)
     for location in locations:
         _otf2.Reader_SelectLocation(handle, location.number)
     _read_local_definitions(_otf2, handle, locations)
@@ -163,7 +165,7 @@ def _read_local_definitions(_otf2: Any, handle: Any, locations: Sequence[TracedL
     _otf2.Reader_CloseDefFiles(handle)
 
 
-def _event_callbacks(_otf2: Any, events: _Events) -> Any:
+def _event_callbacks(_otf2: Any, events: TraceEvents) -> Any:
     made = _otf2.EvtReaderCallbacks_New()
     _otf2.EvtReaderCallbacks_SetMpiSendCallback(made, events.guarded(events.send))
     _otf2.EvtReaderCallbacks_SetMpiIsendCallback(made, events.guarded(events.send))
@@ -175,7 +177,7 @@ def _event_callbacks(_otf2: Any, events: _Events) -> Any:
 
 
 def _read_location(
-    _otf2: Any, handle: Any, location: TracedLocation, callbacks: Any, events: _Events
+    _otf2: Any, handle: Any, location: TracedLocation, callbacks: Any, events: TraceEvents
 ) -> None:
     reader = _otf2.Reader_GetEvtReader(handle, location.number)
     _otf2.Reader_RegisterEvtCallbacks(handle, reader, callbacks, None)

@@ -1,6 +1,8 @@
 """OTF2 traces written by OTF2's library: bytes between ranks of MPI_COMM_WORLD, and damaged traces."""
 
+import gc
 import importlib.util
+import weakref
 
 import numpy as np
 import pytest
@@ -12,6 +14,8 @@ from petacomm.mapping.graph_files import read_graph
 from petacomm.mapping.graph_sources import grid_graph, subgrid_alltoall_graph
 from petacomm.recording import otf2_trace, read_recording
 from petacomm.recording.otf2_collectives import CollectiveEvent, block_bytes, block_message
+from petacomm.recording.otf2_definitions import TraceDefinitions
+from petacomm.recording.otf2_events import TraceEvents
 from petacomm.recording.recording import CALLS
 
 TO_ALL = ("allreduce", "alltoall", "allgather", "reduce_scatter_block")
@@ -244,6 +248,13 @@ def test_a_trace_without_mpi_is_refused(tmp_path):
         writer.event_writer_from_location(location).enter(1, writer.definitions.region("work"))
     with pytest.raises(DataError, match="no processes of MPI are defined"):
         read_recording(tmp_path / "trace" / "traces.otf2")
+
+
+def test_callbacks_live_as_long_as_the_library_may_call_them():
+    events = TraceEvents(TraceDefinitions())
+    callback = weakref.ref(events.guarded(events.send))
+    gc.collect()
+    assert callback() is not None
 
 
 def test_a_library_that_ends_its_process_is_an_error(tmp_path, monkeypatch):
