@@ -1,4 +1,4 @@
-// petacomm.network._network: packets on tori, and loads of links along routes.
+// petacomm.network._network: packets on tori and networks of switches, and loads of links along routes.
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
@@ -9,7 +9,9 @@
 
 #include "../arrays.h"
 #include "../enumerators.h"
-#include "petacomm/network/programs.h"
+#include "network_runs.h"
+#include "network_switches.h"
+#include "petacomm/network/packets.h"
 #include "petacomm/network/routes.h"
 
 template <>
@@ -38,45 +40,9 @@ namespace nb = nanobind;
 using namespace bindings;
 using namespace petacomm;
 
-namespace {
+namespace bindings {
 
-petacomm::Packing packing_of(const petacomm::TorusHardware& hardware) {
-    return {hardware.granule, hardware.header, hardware.payload};
-}
-
-nb::typed<nb::dict, nb::str, nb::int_> as_dict(const petacomm::TorusCounts& counts,
-                                               const petacomm::TorusSimulator& simulator) {
-    nb::typed<nb::dict, nb::str, nb::int_> out;
-    out["ticks"] = counts.ticks;
-    out["packets"] = counts.packets;
-    out["copies"] = counts.copies;
-    out["hops"] = counts.hops;
-    out["events"] = counts.events;
-    out["escapes"] = counts.escapes;
-    out["most_in_flight"] = counts.most_in_flight;
-    out["in_flight"] = simulator.n_in_flight();
-    out["memory"] = simulator.memory();
-    return out;
-}
-
-// Raise what the handlers of signals that have arrived raise: a simulation may take minutes.
-void raise_of_signals() {
-    nb::gil_scoped_acquire acquire;
-    if (PyErr_CheckSignals() != 0) throw nb::python_error();
-}
-
-// Bytes of a message; more would be simulated for ever.
-constexpr std::int64_t most_bytes = std::int64_t{1} << 40;
-// Vertices of a network: the largest machines of the world have 10^5 nodes.
-constexpr std::int64_t most_vertices = std::int64_t{1} << 26;
-
-// Whether each is at least `low` and at most `high`; false of what is no number.
-template <typename T>
-bool between(T low, T high, std::initializer_list<T> values) {
-    return std::all_of(values.begin(), values.end(), [=](T value) { return value >= low && value <= high; });
-}
-
-void require_hardware(const TorusHardware& h) {
+inline void require_hardware(const TorusHardware& h) {
     constexpr int most = 1 << 24;  // bytes, granules and ticks
     require(between(1, most, {h.granule, h.payload}) && between(0, most, {h.header}),
             "hardware: granule, header and payload of 1 to 2^24 bytes");
@@ -95,29 +61,29 @@ void require_hardware(const TorusHardware& h) {
             "hardware: up to 64 queues of a node");
 }
 
-void require_room(const TorusHardware& hardware, std::size_t finish, std::size_t packets, std::size_t bytes) {
-    require_hardware(hardware);
-    const std::int64_t n = hardware.n_nodes(), links = n * 2 * hardware.n_dimensions;
-    require(length(finish) == n, "finish: a place for each node");
-    require(length(packets) == links, "link_packets: a place for each link");
-    require(length(bytes) == links, "link_bytes: a place for each link");
-    require(n <= std::int64_t{1} << 22, "hardware: up to 2^22 nodes");
-}
+// How nodes, outputs of a node and simulators come of the hardware of a torus.
+template <>
+struct Runs<TorusHardware> {
+    static std::int64_t n_nodes(const TorusHardware& hardware) { return hardware.n_nodes(); }
+    static std::int64_t n_links(const TorusHardware& hardware) {
+        return hardware.n_nodes() * n_outputs(hardware);
+    }
+    static int n_outputs(const TorusHardware& hardware) { return 2 * hardware.n_dimensions; }
+    static void check(const TorusHardware& hardware) {
+        require_hardware(hardware);
+        require(hardware.n_nodes() <= std::int64_t{1} << 22, "hardware: up to 2^22 nodes");
+    }
+    static TorusSimulator make(const TorusHardware& hardware, std::uint64_t seed) {
+        return TorusSimulator(hardware, seed);
+    }
+};
 
-void require_messages(const Messages& m, std::int64_t n_nodes, int n_dimensions, std::size_t n_after) {
-    const auto n = static_cast<std::size_t>(m.n);
-    require(all_within(m.source, n, 0, n_nodes), "source: nodes that there are");
-    require(all_within(m.destination, n, 0, n_nodes), "destination: nodes that there are");
-    for (std::size_t i = 0; i < n; ++i)
-        require(m.source[i] != m.destination[i], "destination: other nodes than the source");
-    require(all_within(m.bytes, n, 0, most_bytes + 1), "bytes: 0 to 2^40");
-    require(all_within(m.heading, n, -1, 2 * n_dimensions), "heading: outputs, or -1");
-    require(are_offsets(m.after_first, n + 1, length(n_after)) && m.after_first[0] == 0 &&
-                m.after_first[m.n] == length(n_after),
-            "after_first: of lists of messages");
-    require(all_within(m.after, n_after, 0, m.n), "after: messages that there are");
-    require(m.segment >= 0 && m.segment <= most_bytes, "segment: 0 to 2^40 bytes");
-}
+}  // namespace bindings
+
+namespace {
+
+// Vertices of a network: the largest machines of the world have 10^5 nodes.
+constexpr std::int64_t most_vertices = std::int64_t{1} << 26;
 
 void bind_torus(nb::module_& module) {
     nb::class_<TorusHardware>(module, "TorusHardware")
@@ -156,77 +122,7 @@ void bind_torus(nb::module_& module) {
         .def_rw("early_release", &TorusHardware::early_release)
         .def_rw("arbitration", &TorusHardware::arbitration)
         .def_rw("tie", &TorusHardware::tie);
-    module.def(
-        "simulate_all_to_all",
-        [](const TorusHardware& hardware, In<std::int32_t> permutation, std::int64_t bytes,
-           std::optional<In<std::int64_t, 2>> matrix, int packets_a_visit, std::uint64_t seed,
-           Out<std::int64_t> finish, Out<std::int64_t> link_packets, Out<std::int64_t> link_bytes) {
-            const std::int64_t n = hardware.n_nodes();
-            require_room(hardware, finish.shape(0), link_packets.shape(0), link_bytes.shape(0));
-            require(length(permutation.shape(0)) == n && all_within(permutation, 0, n),
-                    "permutation: each node once");
-            require(matrix || (bytes >= 0 && bytes <= most_bytes), "bytes: 0 to 2^40");
-            require(!matrix || (length(matrix->shape(0)) == n && length(matrix->shape(1)) == n),
-                    "matrix: bytes of each pair");
-            require(!matrix || all_within(*matrix, 0, most_bytes + 1), "matrix: 0 to 2^40");
-            require(packets_a_visit >= 1, "packets_a_visit: 1 or more");
-            TorusSimulator simulator(hardware, seed);
-            AllToAllProgram program(n, permutation.data(), bytes, matrix ? matrix->data() : nullptr,
-                                    packets_a_visit, packing_of(hardware));
-            TorusCounts counts;
-            {
-                nb::gil_scoped_release release;
-                counts = simulator.run(program, finish.data(), link_packets.data(), link_bytes.data(),
-                                       raise_of_signals);
-            }
-            return as_dict(counts, simulator);
-        },
-        nb::arg("hardware"), nb::arg("permutation").noconvert(), nb::arg("bytes"),
-        nb::arg("matrix").noconvert().none(), nb::arg("packets_a_visit"), nb::arg("seed"),
-        nb::arg("finish").noconvert(), nb::arg("link_packets").noconvert(),
-        nb::arg("link_bytes").noconvert());
-    module.def(
-        "simulate_messages",
-        [](const TorusHardware& hardware, In<std::int32_t> source, In<std::int32_t> destination,
-           In<std::int64_t> bytes, In<std::uint8_t> flags, In<std::int8_t> heading,
-           In<std::int32_t> receivers, In<std::int64_t> after_first, In<std::int32_t> after,
-           std::int64_t segment, std::uint64_t seed, Out<std::int64_t> finish, Out<std::int64_t> link_packets,
-           Out<std::int64_t> link_bytes) {
-            const auto n = static_cast<std::int64_t>(source.shape(0));
-            require_room(hardware, finish.shape(0), link_packets.shape(0), link_bytes.shape(0));
-            require(destination.size() == source.size() && bytes.size() == source.size() &&
-                        flags.size() == source.size() && heading.size() == source.size() &&
-                        receivers.size() == source.size() && after_first.size() == source.size() + 1,
-                    "source, destination, bytes, flags, heading, receivers: one for each message");
-            require(all_within(receivers, 0, hardware.n_nodes() + 1), "receivers: up to all nodes");
-            Messages messages{n,
-                              source.data(),
-                              destination.data(),
-                              bytes.data(),
-                              flags.data(),
-                              heading.data(),
-                              after_first.data(),
-                              after.data(),
-                              segment};
-            require_messages(messages, hardware.n_nodes(), hardware.n_dimensions, after.size());
-            TorusSimulator simulator(hardware, seed);
-            MessageProgram program(messages, receivers.data(), hardware.n_nodes(), packing_of(hardware));
-            TorusCounts counts;
-            {
-                nb::gil_scoped_release release;
-                counts = simulator.run(program, finish.data(), link_packets.data(), link_bytes.data(),
-                                       raise_of_signals);
-            }
-            auto out = as_dict(counts, simulator);
-            out["waiting"] = program.n_waiting();
-            out["first_waiting"] = program.first_waiting();
-            return out;
-        },
-        nb::arg("hardware"), nb::arg("source").noconvert(), nb::arg("destination").noconvert(),
-        nb::arg("bytes").noconvert(), nb::arg("flags").noconvert(), nb::arg("heading").noconvert(),
-        nb::arg("receivers").noconvert(), nb::arg("after_first").noconvert(), nb::arg("after").noconvert(),
-        nb::arg("segment"), nb::arg("seed"), nb::arg("finish").noconvert(),
-        nb::arg("link_packets").noconvert(), nb::arg("link_bytes").noconvert());
+    bind_runs<TorusHardware>(module);
 }
 
 void require_nodes(const petacomm::Routes& routes, const In<std::int32_t>& nodes) {
@@ -274,16 +170,17 @@ void bind_routes(nb::module_& module) {
             nb::arg("shape"), nb::arg("wrap"), nb::arg("vertex").noconvert(), nb::arg("n_links"))
         .def(
             "__init__",
-            [](Routes* made, const std::vector<int>& sizes, const std::vector<int>& cables, bool cliques,
-               In<std::int32_t> vertex, std::int64_t n_links) {
-                require(cliques && sizes.size() == cables.size(), "cables: one for each of the sizes");
+            [](Routes* made, const std::vector<int>& sizes, const std::vector<int>& cables,
+               const std::vector<bool>& consecutive, In<std::int32_t> vertex, std::int64_t n_links) {
+                require(sizes.size() == cables.size() && sizes.size() == consecutive.size(),
+                        "cables, consecutive: one for each of the sizes");
                 constexpr int kMost = 1 << 20;
                 require(std::ranges::all_of(cables, [](int n) { return n >= 0 && n <= kMost; }),
                         "cables: of pairs of groups, 0 where each vertex has a link");
                 require_product(sizes, 16, most_vertices, "sizes: up to 16 levels and 2^26 vertices");
-                make_routes<CliqueRoutes>(made, vertex, n_links, sizes, cables);
+                make_routes<CliqueRoutes>(made, vertex, n_links, sizes, cables, consecutive);
             },
-            nb::arg("sizes"), nb::arg("cables"), nb::arg("cliques"), nb::arg("vertex").noconvert(),
+            nb::arg("sizes"), nb::arg("cables"), nb::arg("consecutive"), nb::arg("vertex").noconvert(),
             nb::arg("n_links"))
         .def(
             "__init__",
@@ -327,5 +224,6 @@ void bind_routes(nb::module_& module) {
 
 NB_MODULE(_network, module) {
     bind_torus(module);
+    bind_switches(module);
     bind_routes(module);
 }

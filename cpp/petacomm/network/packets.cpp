@@ -5,13 +5,6 @@
 
 namespace petacomm {
 
-namespace {
-
-// Events between two looks at what the caller wants: some milliseconds.
-constexpr std::int64_t events_a_look = 1 << 16;
-
-}  // namespace
-
 std::int64_t TorusHardware::n_nodes() const {
     std::int64_t n = 1;
     for (int d = 0; d < n_dimensions; ++d) n *= shape[d];
@@ -63,24 +56,15 @@ void TorusSimulator::lay_links(std::int32_t node) {
     }
 }
 
-TorusCounts TorusSimulator::run(Program& program, std::int64_t* finish, std::int64_t* link_packets,
-                                std::int64_t* link_bytes, const std::function<void()>& look) {
+PacketCounts TorusSimulator::run(Program& program, std::int64_t* finish, std::int64_t* link_packets,
+                                 std::int64_t* link_bytes, const std::function<void()>& look) {
     program_ = &program;
     finish_ = finish;
     link_packets_ = link_packets;
     link_bytes_ = link_bytes;
     counts_ = {};
-    std::vector<Event> due;
-    std::int64_t next_look = events_a_look;
     for (std::int32_t node = 0; node < n_nodes_; ++node) work(node);
-    while (wheel_.advance(due)) {
-        counts_.events += static_cast<std::int64_t>(due.size());
-        for (const Event& event : due) dispatch(event);
-        if (counts_.events >= next_look) {
-            next_look = counts_.events + events_a_look;
-            look();
-        }
-    }
+    counts_.events = run_events(wheel_, [this](const Event& event) { dispatch(event); }, look);
     counts_.ticks = wheel_.now();
     return counts_;
 }

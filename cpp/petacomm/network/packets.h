@@ -6,6 +6,7 @@
 #include <functional>
 #include <vector>
 
+#include "petacomm/network/program.h"
 #include "petacomm/network/wheel.h"
 
 namespace petacomm {
@@ -53,31 +54,6 @@ struct Packet {
     std::array<std::int8_t, most_dimensions> left;  // hops to go, signed
 };
 
-enum PacketFlag : std::uint8_t { adaptive = 1, deposit = 2, combined = 4, copied = 8 };
-
-// What a program wants to be sent next.
-struct Outgoing {
-    std::int32_t destination = 0, message = 0;
-    int granules = 1;
-    std::uint8_t flags = adaptive;
-    std::int8_t heading = -1;  // straight on by this output, even the longer way round; -1: a shortest way
-    bool begins = false;       // a message: the processor pays for it
-};
-
-// What the processors do: which packets they send, and what follows from those that they have read.
-class Program {
-  public:
-    virtual ~Program() = default;
-    // The next packet of a node; false if it has none now.
-    virtual bool next(std::int32_t node, Outgoing& out) = 0;
-    // A node has read a packet. Nodes that may go on now are added to `woken`.
-    virtual void received(std::int32_t node, const Packet& packet, std::vector<std::int32_t>& woken) = 0;
-};
-
-struct TorusCounts {
-    std::int64_t ticks = 0, packets = 0, copies = 0, hops = 0, events = 0, most_in_flight = 0, escapes = 0;
-};
-
 class TorusSimulator {
   public:
     explicit TorusSimulator(const TorusHardware& hardware, std::uint64_t seed);
@@ -86,7 +62,7 @@ class TorusSimulator {
     // something. `link_packets`, `link_bytes` (n_nodes * 2 * n_dimensions): by node, dimension, + before -.
     // The counts say what was sent; a packet that never came is one that was sent and not received. `look` is
     // called every few milliseconds; what it throws ends the run.
-    TorusCounts run(
+    PacketCounts run(
         Program& program, std::int64_t* finish, std::int64_t* link_packets, std::int64_t* link_bytes,
         const std::function<void()>& look = [] {});
 
@@ -180,7 +156,7 @@ class TorusSimulator {
     std::vector<std::int32_t> woken_;
     Wheel wheel_;
     Program* program_ = nullptr;
-    TorusCounts counts_;
+    PacketCounts counts_;
     std::int64_t* finish_ = nullptr;
     std::int64_t *link_packets_ = nullptr, *link_bytes_ = nullptr;
 };

@@ -196,7 +196,7 @@ void TorusSimulator::end_read(std::int32_t node, std::int32_t packet) {
         show_head(node, queue);
         if (waits.wants) try_head(node, queue);
     }
-    program_->received(node, packets_[packet], woken_);
+    program_->received(node, packets_[packet].message, woken_);
     packets_[packet].next = free_;
     free_ = packet;
     --n_in_flight_;

@@ -105,8 +105,7 @@ void MessageProgram::update(std::int32_t message, std::vector<std::int32_t>& wok
     woken.push_back(node);
 }
 
-void MessageProgram::received(std::int32_t node, const Packet& packet, std::vector<std::int32_t>& woken) {
-    const std::int32_t message = packet.message;
+void MessageProgram::received(std::int32_t node, std::int32_t message, std::vector<std::int32_t>& woken) {
     std::int64_t at = slot(message, node);
     if (at == slot_first_[message + 1]) {
         at = slot(message, -1);

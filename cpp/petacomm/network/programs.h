@@ -1,10 +1,10 @@
-// What processors send on a torus: lists of messages that wait for others, and the randomized all-to-all.
+// What processors send: lists of messages that wait for others, and the randomized all-to-all.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "petacomm/network/packets.h"
+#include "petacomm/network/program.h"
 
 namespace petacomm {
 
@@ -44,7 +44,7 @@ class MessageProgram : public Program {
     MessageProgram(const Messages& messages, const std::int32_t* hops, std::int64_t n_nodes, Packing packing);
 
     bool next(std::int32_t node, Outgoing& out) override;
-    void received(std::int32_t node, const Packet& packet, std::vector<std::int32_t>& woken) override;
+    void received(std::int32_t node, std::int32_t message, std::vector<std::int32_t>& woken) override;
 
     // Messages that were never sent whole; 0 after a run, unless some wait for each other.
     std::int64_t n_waiting() const;
@@ -83,7 +83,7 @@ class AllToAllProgram : public Program {
                     const std::int64_t* matrix, int packets_a_visit, Packing packing);
 
     bool next(std::int32_t node, Outgoing& out) override;
-    void received(std::int32_t, const Packet&, std::vector<std::int32_t>&) override {}
+    void received(std::int32_t, std::int32_t, std::vector<std::int32_t>&) override {}
 
   private:
     struct State {

@@ -32,7 +32,8 @@ TorusRoutes::TorusRoutes(const std::vector<int>& shape, const std::vector<bool>&
     }
 }
 
-CliqueRoutes::CliqueRoutes(const std::vector<int>& sizes, const std::vector<int>& cables)
+CliqueRoutes::CliqueRoutes(const std::vector<int>& sizes, const std::vector<int>& cables,
+                           const std::vector<bool>& consecutive)
     : sizes_(sizes), inner_{1}, cables_(cables), first_{0} {
     for (const int size : sizes) inner_.push_back(inner_.back() * size);
     const std::int64_t n_vertices = inner_.back();
@@ -41,6 +42,9 @@ CliqueRoutes::CliqueRoutes(const std::vector<int>& sizes, const std::vector<int>
         const std::int64_t groups = n_vertices / (every ? 1 : inner_[index]);
         const std::int64_t peers = std::int64_t{sizes[index] - 1} * (every ? inner_[index] : cables[index]);
         first_.push_back(first_.back() + groups * peers);
+        const std::int64_t ports = every ? 0 : peers;
+        const std::int64_t width = (ports + inner_[index] - 1) / inner_[index];
+        widths_.push_back(consecutive[index] ? static_cast<int>(width) : 0);
     }
 }
 

@@ -80,10 +80,11 @@ class TorusRoutes {
 };
 
 // Cliques of cliques: at levels without cables, each vertex has a link to each of the other groups; else each
-// pair of groups has so many cables.
+// pair of groups has so many cables, which lead to the vertices in turn, or consecutive ones to each.
 class CliqueRoutes {
   public:
-    CliqueRoutes(const std::vector<int>& sizes, const std::vector<int>& cables);
+    CliqueRoutes(const std::vector<int>& sizes, const std::vector<int>& cables,
+                 const std::vector<bool>& consecutive);
 
     std::int64_t n_vertices() const { return inner_.back(); }
     std::int64_t n_links() const { return first_.back(); }
@@ -110,15 +111,21 @@ class CliqueRoutes {
         const auto cable = static_cast<int>((std::int64_t{a} + b) % cables);
         const std::int64_t port = std::int64_t{peer} * cables + cable;
         const std::int64_t other = std::int64_t{near - (near > far)} * cables + cable;
-        const int out = here * inner + static_cast<int>(port % inner);
-        const int arrival = there * inner + static_cast<int>(other % inner);
+        const int out = here * inner + vertex_of_port(port, index);
+        const int arrival = there * inner + vertex_of_port(other, index);
         walk(a, out, each);
         each(first_[index] + std::int64_t{here} * (size - 1) * cables + port, 1.0);
         walk(arrival, b, each);
     }
 
   private:
+    int vertex_of_port(std::int64_t port, std::size_t index) const {
+        const int width = widths_[index];
+        return static_cast<int>(width ? port / width : port % inner_[index]);
+    }
+
     std::vector<int> sizes_, inner_, cables_;
+    std::vector<int> widths_;  // cables of a vertex where they are consecutive; 0 where vertices take turns
     std::vector<std::int64_t> first_;
 };
 

@@ -88,4 +88,22 @@ class Wheel {
     std::int64_t now_ = 0, n_near_ = 0, order_ = 0;
 };
 
+// Dispatch all events until nothing happens any more and return how many there were; `look` is called every
+// few milliseconds.
+template <class Dispatch, class Look>
+std::int64_t run_events(Wheel& wheel, Dispatch&& dispatch, Look&& look) {
+    constexpr std::int64_t events_a_look = 1 << 16;
+    std::vector<Event> due;
+    std::int64_t n_events = 0, next_look = events_a_look;
+    while (wheel.advance(due)) {
+        n_events += static_cast<std::int64_t>(due.size());
+        for (const Event& event : due) dispatch(event);
+        if (n_events >= next_look) {
+            next_look = n_events + events_a_look;
+            look();
+        }
+    }
+    return n_events;
+}
+
 }  // namespace petacomm

@@ -8,7 +8,7 @@ from petacomm.base.errors import ConfigError
 from petacomm.mapping.graph import CommunicationGraph
 from petacomm.mapping.placement import Placement
 from petacomm.network import PacketSimulator, make_hardware
-from petacomm.network.packets import PacketMessages, SimulationResult
+from petacomm.network.packet_messages import PacketMessages, SimulationResult
 from petacomm.topology import Machine, Network, Torus
 
 # Maximum number of packet hops, which takes about a minute.

@@ -9,9 +9,12 @@ from petacomm.network.hardware import make_hardware as make_hardware
 from petacomm.network.link_load import Traffic as Traffic
 from petacomm.network.link_load import link_loads as link_loads
 from petacomm.network.packets import POLICIES as POLICIES
-from petacomm.network.packets import PacketMessages as PacketMessages
+from petacomm.network.packet_messages import PacketMessages as PacketMessages
 from petacomm.network.packets import PacketSimulator as PacketSimulator
 from petacomm.network.packets import RouterPolicy as RouterPolicy
-from petacomm.network.packets import SimulationResult as SimulationResult
+from petacomm.network.packet_messages import SimulationResult as SimulationResult
 from petacomm.network.routes import hops_between as hops_between
 from petacomm.network.routes import routed_link_loads as routed_link_loads
+from petacomm.network.switch_hardware import SwitchHardware as SwitchHardware
+from petacomm.network.switch_hardware import make_switch_hardware as make_switch_hardware
+from petacomm.network.switch_packets import SwitchSimulator as SwitchSimulator

@@ -99,6 +99,7 @@ class TorusHardware:
     @tie.setter
     def tie(self, arg: Literal["plus", "parity", "random"], /) -> None: ...
 
+@overload
 def simulate_all_to_all(
     hardware: TorusHardware,
     permutation: Annotated[
@@ -113,6 +114,22 @@ def simulate_all_to_all(
     link_packets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu")],
     link_bytes: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu")],
 ) -> dict[str, int]: ...
+@overload
+def simulate_all_to_all(
+    hardware: SwitchHardware,
+    permutation: Annotated[
+        NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)
+    ],
+    bytes: int,
+    matrix: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order="C", device="cpu", writable=False)]
+    | None,
+    packets_a_visit: int,
+    seed: int,
+    finish: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu")],
+    link_packets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu")],
+    link_bytes: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu")],
+) -> dict[str, int]: ...
+@overload
 def simulate_messages(
     hardware: TorusHardware,
     source: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
@@ -133,6 +150,81 @@ def simulate_messages(
     link_packets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu")],
     link_bytes: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu")],
 ) -> dict[str, int]: ...
+@overload
+def simulate_messages(
+    hardware: SwitchHardware,
+    source: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    destination: Annotated[
+        NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)
+    ],
+    bytes: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    flags: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    heading: Annotated[NDArray[numpy.int8], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    receivers: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    after_first: Annotated[
+        NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)
+    ],
+    after: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    segment: int,
+    seed: int,
+    finish: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu")],
+    link_packets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu")],
+    link_bytes: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu")],
+) -> dict[str, int]: ...
+
+class SwitchNetwork:
+    def __init__(
+        self,
+        n_nodes: int,
+        n_vertices: int,
+        tail: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        head: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        length: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        rises: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        kind: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        region: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        middles: Annotated[
+            NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ],
+    ) -> None: ...
+    def n_channels(self, detours: bool) -> int: ...
+    @property
+    def memory(self) -> int: ...
+
+class SwitchHardware:
+    def __init__(self, network: SwitchNetwork) -> None: ...
+    @property
+    def granule(self) -> int: ...
+    @granule.setter
+    def granule(self, arg: int, /) -> None: ...
+    @property
+    def header(self) -> int: ...
+    @header.setter
+    def header(self, arg: int, /) -> None: ...
+    @property
+    def payload(self) -> int: ...
+    @payload.setter
+    def payload(self, arg: int, /) -> None: ...
+    @property
+    def ticks(self) -> list[list[int]]: ...
+    @ticks.setter
+    def ticks(self, arg: Sequence[Sequence[int]], /) -> None: ...
+    @property
+    def hop_ticks(self) -> list[int]: ...
+    @hop_ticks.setter
+    def hop_ticks(self, arg: Sequence[int], /) -> None: ...
+    @property
+    def channel(self) -> int: ...
+    @channel.setter
+    def channel(self, arg: int, /) -> None: ...
+    @property
+    def message_ticks(self) -> int: ...
+    @message_ticks.setter
+    def message_ticks(self, arg: int, /) -> None: ...
+    @property
+    def routing(self) -> Literal["minimal", "valiant", "ugal"]: ...
+    @routing.setter
+    def routing(self, arg: Literal["minimal", "valiant", "ugal"], /) -> None: ...
 
 class Routes:
     @overload
@@ -148,7 +240,7 @@ class Routes:
         self,
         sizes: Sequence[int],
         cables: Sequence[int],
-        cliques: bool,
+        consecutive: Sequence[bool],
         vertex: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
         n_links: int,
     ) -> None: ...

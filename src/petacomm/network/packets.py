@@ -10,7 +10,7 @@ docs/petacomm/networks.md.
 
 from __future__ import annotations
 
-import time
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, get_args
@@ -20,19 +20,26 @@ import numpy.typing as npt
 
 from petacomm.base.arguments import require_integer
 from petacomm.base.errors import ConfigError, require_known
-from petacomm.base.typing import BoolArray, FloatArray, Int32Array, Int64Array, UInt8Array
 from petacomm.network._network import TorusHardware, simulate_all_to_all, simulate_messages
 from petacomm.network.hardware import Hardware
 from petacomm.network.link_load import values_by_link
+from petacomm.network.packet_messages import (
+    DEPOSIT,
+    PacketMessages,
+    SimulationResult,
+    all_to_all_columns,
+    message_columns,
+    message_dependencies,
+    refuse_messages,
+    run_kernel,
+)
 from petacomm.schedule import Round, message_displacements
 from petacomm.topology import Torus
 
-_DEPOSIT, _COMBINES, _IN_ORDER, _PIPELINED = 1, 2, 4, 8
 Arbitration: TypeAlias = Literal["round-robin", "longest-queue", "farthest"]
 Tie: TypeAlias = Literal["plus", "parity", "random"]
 # The kernel counts hops in eight bits.
 _MAX_LINE, _MAX_RING, _MAX_STEPS = 128, 254, 127
-_LARGEST_MESSAGE = 2**40
 
 
 @dataclass(frozen=True)
@@ -79,78 +86,6 @@ POLICIES = {
     "farthest": RouterPolicy(arbitration="farthest"),
     "late-release": RouterPolicy(early_release=False),
 }
-
-
-@dataclass(frozen=True)
-class PacketMessages:
-    """Messages between nodes, and their dependencies.
-
-    Attributes
-    ----------
-    source, destination : int (n,)
-        Nodes; never equal.
-    n_bytes : int (n,)
-        Bytes of payload. A message without payload is one empty packet.
-    after_first : int (n + 1,), after : int
-        Message i may start when its source has received the messages
-        ``after[after_first[i]:after_first[i + 1]]``. By default no message waits.
-    line, combine, in_order, pipelined : bool (n,) or bool
-        Whether all nodes on the straight line from source to destination receive the message (deposit bit);
-        whether receivers combine it with their own data; whether it is routed dimension by dimension and
-        arrives in order; whether its segment s waits only for segment s of the messages on which it depends.
-    heading : int (n,) or int
-        Port by which the message leaves and direction that it keeps, even along the longer arc of a ring:
-        2 x dimension + (1 if downwards). -1: a shortest route.
-    segment : int
-        Bytes of a segment, rounded up to full packets.
-    """
-
-    source: npt.ArrayLike
-    destination: npt.ArrayLike
-    n_bytes: npt.ArrayLike
-    after_first: npt.ArrayLike | None = None
-    after: npt.ArrayLike = ()
-    line: npt.ArrayLike = False
-    combine: npt.ArrayLike = False
-    in_order: npt.ArrayLike = False
-    pipelined: npt.ArrayLike = False
-    heading: npt.ArrayLike = -1
-    segment: int = 240
-
-
-@dataclass(frozen=True)
-class SimulationResult:
-    """Times and counts of a packet simulation.
-
-    Attributes
-    ----------
-    seconds : float
-        Simulated time until the last processor has finished.
-    node_seconds : float64 (n_nodes,)
-        Simulated time until each processor has written and read its last packet.
-    link_bytes, link_packets : int64 (n_links,)
-        Bytes of packets, including headers, and packets on each link.
-    packets, copies, hops, escapes, events : int
-        Number of packets sent, of copies made by the deposit bit, of hops, of hops by the escape channel, and
-        of events.
-    most_in_flight, memory : int
-        Maximum number of packets in flight, and bytes of memory of packets, queues and links.
-    wall_seconds : float
-        Wall time of the simulation.
-    """
-
-    seconds: float
-    node_seconds: FloatArray
-    link_bytes: Int64Array
-    link_packets: Int64Array
-    packets: int
-    copies: int
-    hops: int
-    escapes: int
-    events: int
-    most_in_flight: int
-    memory: int
-    wall_seconds: float
 
 
 class PacketSimulator:
@@ -226,21 +161,10 @@ class PacketSimulator:
             If there is nothing to send, a number is negative, or the matrix is not square.
         """
         n = self.grid.n_nodes
-        matrix = None if np.ndim(n_bytes) == 0 else np.ascontiguousarray(n_bytes, np.int64)
-        least = int(np.min(n_bytes))
-        if least < 0 or (matrix is None and least == 0) or int(np.max(n_bytes)) > _LARGEST_MESSAGE:
-            raise ConfigError(f"an all-to-all of {least} bytes", mend="give 1 or more, up to 1 TiB")
-        if matrix is not None and matrix.shape != (n, n):
-            raise ConfigError(
-                f"bytes of shape {matrix.shape}", mend=f"give ({n}, {n}): from each node to each"
-            )
-        if packets_per_visit < 1:
-            raise ConfigError(f"{packets_per_visit} packets a visit", mend="give 1 or more")
-        order = np.random.default_rng(self.seed).permutation(n).astype(np.int32)
-        first = 0 if matrix is not None else int(np.asarray(n_bytes))
+        columns = all_to_all_columns(n_bytes, packets_per_visit, n, self.seed)
         held = 2 * n * float(np.mean(np.asarray(n_bytes, np.float64)))
         hardware = replace(self.hardware, message_cycles=self.hardware.alltoall_message_cycles(held))
-        return self._run(hardware, simulate_all_to_all, order, first, matrix, packets_per_visit)
+        return self._run(hardware, simulate_all_to_all, columns)
 
     def simulate(self, messages: PacketMessages) -> SimulationResult:
         """Simulate a list of messages.
@@ -260,43 +184,19 @@ class PacketSimulator:
             line or a message with a heading is not straight, or the dependencies are cyclic or of messages
             that the source does not receive.
         """
-        arrays = _checked(self.grid, messages)
-        if messages.segment < 1:
-            raise ConfigError(f"segments of {messages.segment} bytes", mend="give 1 or more")
-        return self._run(self.hardware, simulate_messages, *arrays, int(messages.segment))
+        columns = (*_checked(self.grid, messages), int(messages.segment))
+        return self._run(self.hardware, simulate_messages, columns)
 
-    def _run(self, hardware: Hardware, kernel: Any, *arguments: Any) -> SimulationResult:
-        n = self.grid.n_nodes
-        finish = np.zeros(n, np.int64)
-        # By node, dimension and direction.
-        tables = [np.zeros((n, self.grid.n_dimensions, 2), np.int64) for _ in range(2)]
-        start = time.perf_counter()
-        counts = kernel(
-            _kernel_hardware(self.grid, hardware, self.policy),
-            *arguments,
-            self.seed % 2**63,
-            finish,
-            *(table.ravel() for table in tables),
+    def _run(self, hardware: Hardware, kernel: Any, columns: Sequence[Any]) -> SimulationResult:
+        n, shape = self.grid.n_nodes, (self.grid.n_nodes, self.grid.n_dimensions, 2)
+        made = _kernel_hardware(self.grid, hardware, self.policy)
+        run = run_kernel(kernel, made, columns, self.seed, n, math.prod(shape), 1 / self.hardware.clock)
+        link_packets, link_bytes = (
+            # By node, dimension and direction.
+            values_by_link(self.grid, np.moveaxis(table.reshape(shape), 0, -1))
+            for table in (run.link_packets, run.link_bytes)
         )
-        wall = time.perf_counter() - start
-        if counts["in_flight"]:
-            raise AssertionError(f"{counts['in_flight']} packets never came: the simulator has deadlocked")
-        if counts.get("waiting"):
-            raise ConfigError(
-                f"{counts['waiting']} messages wait for ever, message {counts['first_waiting']} first",
-                mend="let no message wait for one that its source does not receive, or that waits for it",
-            )
-        tick = 1 / self.hardware.clock
-        link_packets, link_bytes = (values_by_link(self.grid, np.moveaxis(table, 0, -1)) for table in tables)
-        kept = ("packets", "copies", "hops", "escapes", "events", "most_in_flight", "memory")
-        return SimulationResult(
-            seconds=float(finish.max(initial=0)) * tick,
-            node_seconds=finish.astype(np.float64) * tick,
-            link_bytes=link_bytes,
-            link_packets=link_packets,
-            wall_seconds=wall,
-            **{key: counts[key] for key in kept},
-        )
+        return replace(run, link_packets=link_packets, link_bytes=link_bytes)
 
 
 def _kernel_hardware(grid: Torus, hardware: Hardware, policy: RouterPolicy) -> Any:
@@ -338,66 +238,21 @@ def _check_room(hardware: Hardware, policy: RouterPolicy) -> None:
 
 def _checked(grid: Torus, messages: PacketMessages) -> Sequence[Any]:
     """Return the arguments of the kernel; raise a ConfigError if the messages are invalid."""
-    source = np.ascontiguousarray(messages.source, np.int32).ravel()
-    destination = np.ascontiguousarray(messages.destination, np.int32).ravel()
-    n_bytes = np.ascontiguousarray(messages.n_bytes, np.int64).ravel()
+    columns = message_columns(messages, grid.n_nodes, 2 * grid.n_dimensions)
+    source, destination, _, flags, heading = columns
     n = len(source)
-    if len(destination) != n or len(n_bytes) != n:
-        raise ConfigError(
-            f"{len(destination)} destinations, {len(n_bytes)} sizes, {n} sources", mend="give n each"
-        )
-    for name, nodes in (("source", source), ("destination", destination)):
-        outside: BoolArray = (nodes < 0) | (nodes >= grid.n_nodes)
-        _refuse(outside, f"its {name} is not one of {grid.n_nodes} nodes")
-    _refuse(source == destination, "it goes from a node to itself")
-    _refuse((n_bytes < 0) | (n_bytes > _LARGEST_MESSAGE), "its bytes are negative or more than 1 TiB")
-    flags, heading = _flags(messages, n), _heading(grid, messages, n)
     part = (
         Round.from_columns(source, destination, 0, 0, heading=heading)
         if n
         else Round.from_columns([], [], [], [])
     )
     steps = message_displacements(part, grid)
-    deposit, straight = flags & _DEPOSIT > 0, (steps != 0).sum(-1) == 1
-    _refuse(deposit & ~straight, "it goes to a line that is not straight")
+    deposit, straight = flags & DEPOSIT > 0, (steps != 0).sum(-1) == 1
+    refuse_messages(deposit & ~straight, "it goes to a line that is not straight")
     ahead = np.sign(np.take_along_axis(steps, np.maximum(heading[:, None] // 2, 0), 1)[:, 0])
-    _refuse((heading >= 0) & (~straight | (ahead != 1 - 2 * (heading % 2))), "it does not lie straight ahead")
-    _refuse((np.abs(steps) > _MAX_STEPS).any(-1), f"it goes more than {_MAX_STEPS} links straight on")
+    refuse_messages(
+        (heading >= 0) & (~straight | (ahead != 1 - 2 * (heading % 2))), "it does not lie straight ahead"
+    )
+    refuse_messages((np.abs(steps) > _MAX_STEPS).any(-1), f"it goes more than {_MAX_STEPS} links straight on")
     receivers = np.where(deposit, np.abs(steps).sum(-1), 1).astype(np.int32)
-    return source, destination, n_bytes, flags, heading, receivers, *_checked_dependencies(messages, n)
-
-
-def _heading(grid: Torus, messages: PacketMessages, n: int) -> npt.NDArray[np.int8]:
-    heading = np.broadcast_to(np.asarray(messages.heading, np.int64), n)
-    _refuse((heading < -1) | (heading >= 2 * grid.n_dimensions), "it leaves by a port that is not there")
-    return np.ascontiguousarray(heading, np.int8)
-
-
-def _flags(messages: PacketMessages, n: int) -> UInt8Array:
-    flags = np.zeros(n, np.uint8)
-    for bit, given in (
-        (_DEPOSIT, messages.line),
-        (_COMBINES, messages.combine),
-        (_IN_ORDER, messages.in_order),
-        (_PIPELINED, messages.pipelined),
-    ):
-        flags |= np.broadcast_to(np.asarray(given, bool), n).astype(np.uint8) * np.uint8(bit)
-    return flags
-
-
-def _checked_dependencies(messages: PacketMessages, n: int) -> tuple[Int64Array, Int32Array]:
-    given = np.zeros(n + 1) if messages.after_first is None else messages.after_first
-    first = np.ascontiguousarray(given, np.int64)
-    after = np.ascontiguousarray(messages.after, np.int32).ravel()
-    if len(first) != n + 1 or first[0] or first[-1] != len(after) or (np.diff(first) < 0).any():
-        raise ConfigError(
-            "the offsets 'after_first' do not fit", mend="give n + 1, from 0 to the size of 'after'"
-        )
-    if len(after) and (after.min() < 0 or after.max() >= n):
-        raise ConfigError("a message is after one that is not there", mend=f"they count from 0 to {n - 1}")
-    return first, after
-
-
-def _refuse(wrong: BoolArray | np.bool_, what: str) -> None:
-    if np.any(wrong):
-        raise ConfigError(f"message {int(np.argmax(wrong))}: {what}", mend=None)
+    return *columns, receivers, *message_dependencies(messages, n)

@@ -16,7 +16,8 @@ from petacomm.network import closed_forms as forms
 from petacomm.network.bluegene_wires import interrupt_seconds, network_number, tree_seconds
 from petacomm.network.hardware import Hardware
 from petacomm.network.link_load import link_loads
-from petacomm.network.packets import PacketSimulator, RouterPolicy, SimulationResult
+from petacomm.network.packet_messages import SimulationResult
+from petacomm.network.packets import PacketSimulator, RouterPolicy
 from petacomm.network.schedule_links import busiest_link_bytes, synchronous_rounds_time
 from petacomm.network.schedule_packets import packet_messages
 from petacomm.schedule import (

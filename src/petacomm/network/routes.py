@@ -36,8 +36,8 @@ def kernel_routes(network: Network) -> Any:
         vertex = vertex // full.nodes_per_vertex
         levels = full.levels
         cables = [0 if level.fully_linked else level.cables for level in levels]
-        kind = {"sizes": [level.size for level in levels], "cables": cables}
-        kind["cliques"] = True
+        consecutive = [level.arrangement == "consecutive" for level in levels]
+        kind = {"sizes": [level.size for level in levels], "cables": cables, "consecutive": consecutive}
     elif isinstance(full, FatTree):
         kind = {"children": list(full.children), "parents": list(full.parents)}
     else:

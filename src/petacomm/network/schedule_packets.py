@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from petacomm.base.errors import ConfigError
-from petacomm.network.packets import PacketMessages
+from petacomm.network.packet_messages import PacketMessages
 from petacomm.schedule import Schedule, flat_messages
 from petacomm.topology import Torus
 

@@ -59,8 +59,8 @@ def make_network(machine: Machine, **overrides: Any) -> Network:
     ----------
     machine : Machine
         Its table `network` has a `kind`: torus or mesh with `shape`; fat tree with `children` and `parents`;
-        dragonfly with `groups`, `routers` and `nodes_per_router`, and `cables` of each pair of groups; percs
-        with `supernodes`; cliques with `sizes`, from the smallest up.
+        dragonfly with `groups`, `routers` and `nodes_per_router`, `cables` of each pair of groups and their
+        `arrangement`; percs with `supernodes`; cliques with `sizes`, from the smallest up.
     **overrides
         Entries that replace those of the file, e.g. the shape of a part of the machine.
 
@@ -97,7 +97,8 @@ def make_network(machine: Machine, **overrides: Any) -> Network:
     if kind == "dragonfly":
         cables = _number(machine, table, "cables") if "cables" in table else 1
         groups, routers, nodes_per_router = numbers
-        return dragonfly(groups, routers, nodes_per_router, cables)
+        arrangement = table.get("arrangement", "round-robin")
+        return dragonfly(groups, routers, nodes_per_router, cables, arrangement)
     return percs(*numbers)
 
 

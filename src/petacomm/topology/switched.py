@@ -9,10 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from petacomm.base.errors import ConfigError
+from petacomm.base.errors import ConfigError, require_known
 from petacomm.base.typing import Int64Array
 
 _MOST_CABLES = 1 << 20  # of a pair of groups
+ARRANGEMENTS = ("round-robin", "consecutive")
 
 
 class FatTree:
@@ -75,6 +76,41 @@ class FatTree:
             copy += port * self._copies[level]
         return np.array(up + down[::-1], np.int64)
 
+    @property
+    def n_vertices(self) -> int:
+        """Number of leaves and switches."""
+        return sum(self._level_sizes())
+
+    def link_ends(self) -> tuple[Int64Array, Int64Array]:
+        """Return the vertices at the ends of each link: int64 (n_links,) each.
+
+        Leaves are numbered first, then the switches level by level.
+
+        Returns
+        -------
+        source, target : int64 (n_links,)
+        """
+        begins = np.cumsum([0, *self._level_sizes()])
+        below, above = [], []
+        for level, width in enumerate(self.parents):
+            children = np.arange(begins[level + 1] - begins[level])
+            subtree, copy = np.divmod(children, self._copies[level])
+            tree = subtree // self.children[level] * self._copies[level + 1]
+            parents = (tree + copy)[:, None] + np.arange(width) * self._copies[level]
+            below.append(np.repeat(begins[level] + children, width))
+            above.append(begins[level + 1] + parents.ravel())
+        low, high = np.concatenate(below), np.concatenate(above)
+        return np.concatenate([low, high]), np.concatenate([high, low])
+
+    def link_levels(self) -> Int64Array:
+        """Return the level of the lower end of each link: int64 (n_links,)."""
+        return np.tile(np.repeat(np.arange(len(self.parents)), np.diff(self._first)), 2)
+
+    def _level_sizes(self) -> list[int]:
+        """Return the number of vertices of each level."""
+        pairs = zip(self._below, self._copies, strict=True)
+        return [self.n_nodes // below * copies for below, copies in pairs]
+
 
 @dataclass(frozen=True)
 class CliqueLevel:
@@ -86,14 +122,22 @@ class CliqueLevel:
         Groups of the level below (vertices, at the lowest level) that form one group of this level.
     fully_linked : bool
         Whether each vertex has a link to each vertex of the other groups; else each pair of groups shares
-        cables, and those of a group are assigned round-robin to its vertices.
+        cables.
     cables : int
         Of each pair of groups. A message takes the one that its two vertices choose, the same both ways.
+    arrangement : str
+        Vertices of a group to which its cables lead, in the order of the other groups: ``round-robin``, one
+        after the other; ``consecutive``, as many cables as each has to the first, and so on (Kim et al. 2008,
+        figure 5).
     """
 
     size: int
     fully_linked: bool
     cables: int = 1
+    arrangement: str = "round-robin"
+
+    def __post_init__(self) -> None:
+        require_known("unknown arrangement", self.arrangement, ARRANGEMENTS)
 
 
 class CliqueHierarchy:
@@ -154,6 +198,45 @@ class CliqueHierarchy:
         """Return the level of each link: int64 (n_links,)."""
         return np.repeat(np.arange(len(self.levels)), np.diff(self._first))
 
+    def router_of(self, node: npt.ArrayLike) -> Int64Array:
+        """Return the routers to which nodes are attached: int64."""
+        return np.asarray(node, np.int64) // self.nodes_per_vertex
+
+    def link_ends(self) -> tuple[Int64Array, Int64Array]:
+        """Return the routers at the ends of each link: int64 (n_links,) each.
+
+        Returns
+        -------
+        source, target : int64 (n_links,)
+        """
+        ends = [self._level_ends(index) for index in range(len(self.levels))]
+        source, target = (np.concatenate(column) for column in zip(*ends, strict=True))
+        return source, target
+
+    def _level_ends(self, index: int) -> tuple[Int64Array, Int64Array]:
+        level, inner = self.levels[index], self._inner[index]
+        links = np.arange(self._first[index + 1] - self._first[index])
+        if level.fully_linked:
+            source, rest = np.divmod(links, max(level.size - 1, 1) * inner)
+            group, (peer, place) = source // inner, np.divmod(rest, inner)
+            near = group % level.size
+            return source, (group - near + peer + (peer >= near)) * inner + place
+        group, port = np.divmod(links, max(level.size - 1, 1) * level.cables)
+        peer, cable = np.divmod(port, level.cables)
+        near = group % level.size
+        far = peer + (peer >= near)
+        port_in = (near - (near > far)) * level.cables + cable
+        start, end = (self._vertex_of_port(one, index) for one in (port, port_in))
+        return group * inner + start, (group - near + far) * inner + end
+
+    def _vertex_of_port(self, port: Int64Array, index: int) -> Int64Array:
+        """Return the vertices, counted in their group, at which cables of a level end."""
+        level, inner = self.levels[index], self._inner[index]
+        if level.arrangement == "round-robin":
+            return np.asarray(port % inner)
+        cables_each = -(-(level.size - 1) * level.cables // inner)
+        return np.asarray(port // max(cables_each, 1))
+
     def _hops(self, a: Int64Array, b: Int64Array, index: int) -> Int64Array:
         if index == 0:
             return np.asarray(a != b, np.int64)
@@ -176,7 +259,8 @@ class CliqueHierarchy:
         cable = (a + b) % cables
         port_out = (target % size - (target % size > source % size)) * cables + cable
         port_in = (source % size - (source % size > target % size)) * cables + cable
-        return source * inner + port_out % inner, target * inner + port_in % inner, port_out
+        start, end = (self._vertex_of_port(port, index) for port in (port_out, port_in))
+        return source * inner + start, target * inner + end, port_out
 
     def _route(self, a: int, b: int) -> list[int]:
         if a == b:
@@ -192,11 +276,24 @@ class CliqueHierarchy:
         return [*self._route(a, int(out)), cable, *self._route(int(arrival), b)]
 
 
-def dragonfly(n_groups: int, routers: int, nodes_per_router: int, cables: int = 1) -> CliqueHierarchy:
-    """Return a dragonfly network (Kim et al. 2008): groups of routers, each pair joined by cables."""
-    return CliqueHierarchy(
-        [CliqueLevel(routers, True), CliqueLevel(n_groups, False, cables)], nodes_per_router
-    )
+def dragonfly(
+    n_groups: int, routers: int, nodes_per_router: int, cables: int = 1, arrangement: str = "round-robin"
+) -> CliqueHierarchy:
+    """Return a dragonfly network (Kim et al. 2008): groups of routers, each pair joined by cables.
+
+    Parameters
+    ----------
+    n_groups, routers, nodes_per_router : int
+        Number of groups, of routers of a group, and of nodes of a router.
+    cables, arrangement
+        As in `CliqueLevel`.
+
+    Returns
+    -------
+    CliqueHierarchy
+    """
+    top = CliqueLevel(n_groups, False, cables, arrangement)
+    return CliqueHierarchy([CliqueLevel(routers, True), top], nodes_per_router)
 
 
 def percs(n_supernodes: int) -> CliqueHierarchy:

@@ -14,7 +14,8 @@ from petacomm.base.threads import map_threads
 from petacomm.network.closed_forms import alltoall_peak_bandwidth
 from petacomm.network.hardware import make_hardware
 from petacomm.network.link_load import Traffic, link_loads
-from petacomm.network.packets import POLICIES, PacketMessages, PacketSimulator, RouterPolicy
+from petacomm.network.packet_messages import PacketMessages
+from petacomm.network.packets import POLICIES, PacketSimulator, RouterPolicy
 from petacomm.topology import Torus, bluegene_partition, load_machine, parse_shape
 
 BGL = make_hardware(load_machine("bluegene-l"))

@@ -23,6 +23,7 @@ SWITCHED: list[Network] = [
     dragonfly(5, 3, 2),
     dragonfly(4, 6, 2, cables=4),
     dragonfly(3, 2, 1, cables=5),
+    dragonfly(9, 4, 2, arrangement="consecutive"),
     CliqueHierarchy(
         [CliqueLevel(3, True), CliqueLevel(2, True), CliqueLevel(4, False), CliqueLevel(3, False)]
     ),

@@ -21,6 +21,13 @@ from petacomm.topology import (
 small = st.integers(1, 4)
 
 
+def assert_connected(route, ends, start, end):
+    """Hold that the links of a route lead from one vertex to another, each from the end of the one before."""
+    source, target = ends
+    vertices = [start, *target[route].tolist()]
+    assert source[route].tolist() == vertices[:-1] and vertices[-1] == end
+
+
 def test_percs_has_7_ll_24_lr_and_one_d_link_per_pair_of_supernodes():
     machine = percs(5)
     per_level = np.bincount(machine.link_levels())
@@ -53,6 +60,15 @@ def test_groups_of_a_dragonfly_share_their_traffic_among_their_cables():
     assert len(set(starts)) == len(starts)
 
 
+def test_consecutive_cables_lead_to_the_routers_one_after_the_other():
+    network = dragonfly(9, 4, 1, arrangement="consecutive")  # each router of group 0 has cables to two groups
+    source, target = network.link_ends()
+    first = [source[(target // 4 == group) & (source // 4 == 0)].tolist() for group in range(1, 9)]
+    assert first == [[0], [0], [1], [1], [2], [2], [3], [3]]
+    with pytest.raises(ConfigError, match=r"unknown arrangement 'absolute'"):
+        dragonfly(9, 4, 1, arrangement="absolute")
+
+
 def test_cables_are_one_or_more():
     with pytest.raises(ConfigError, match=r"with \[1, 0\] cables"):
         dragonfly(3, 2, 1, cables=0)
@@ -60,23 +76,34 @@ def test_cables_are_one_or_more():
 
 @settings(deadline=None)
 @given(
-    st.lists(st.tuples(st.integers(1, 3), st.booleans(), st.integers(1, 4)), min_size=1, max_size=3),
+    st.lists(
+        st.tuples(
+            st.integers(1, 3),
+            st.booleans(),
+            st.integers(1, 4),
+            st.sampled_from(["round-robin", "consecutive"]),
+        ),
+        min_size=1,
+        max_size=3,
+    ),
     st.integers(1, 2),
 )
 def test_routes_between_cliques_are_as_long_as_the_hops_and_use_links_that_exist(levels, nodes_per_vertex):
     machine = CliqueHierarchy([CliqueLevel(*level) for level in levels], nodes_per_vertex)
-    n = machine.n_nodes
+    n, vertices = machine.n_nodes, machine.link_ends()
+    assert len(vertices[0]) == len(machine.link_levels()) == machine.n_links
     ends = {}
     for a in range(0, n, nodes_per_vertex):
         for b in range(0, n, nodes_per_vertex):
             route = machine.route(a, b)
             assert len(route) == machine.hops(a, b) and (a == b or len(route))
+            assert_connected(route, vertices, *machine.router_of([a, b]))
             assert len(set(route)) == len(route) and all(0 <= link < machine.n_links for link in route)
             assert machine.hops(a, b) == machine.hops(b, a)
             if len(route) == 1:
                 # A link joins one pair of routers.
                 assert ends.setdefault(route[0], (a, b)) == (a, b)
-    if all(fully_linked or cables == 1 for _, fully_linked, cables in levels[1:]):
+    if all(fully_linked or cables == 1 for _, fully_linked, cables, _ in levels[1:]):
         assert len(ends) == machine.n_links
 
 
@@ -86,11 +113,16 @@ def test_fat_trees_go_up_to_a_common_switch_and_down(levels):
     tree = FatTree(*zip(*levels, strict=True))
     starts = {}
     used = set()
+    ends, levels = tree.link_ends(), tree.link_levels()
+    assert len(ends[0]) == tree.n_links and len(set(zip(*map(tuple, ends), strict=True))) == tree.n_links
+    assert max(ends[1]) == tree.n_vertices - 1
     for a in range(tree.n_nodes):
         for b in range(tree.n_nodes):
             route = tree.route(a, b).tolist()
             assert len(route) == tree.hops(a, b) and len(set(route)) == len(route)
+            assert_connected(route, ends, a, b)
             half = len(route) // 2
+            assert levels[route].tolist() == [*range(half), *range(half - 1, -1, -1)]
             assert all(link < tree.n_links // 2 for link in route[:half])
             assert all(tree.n_links // 2 <= link < tree.n_links for link in route[half:])
             used.update(route)

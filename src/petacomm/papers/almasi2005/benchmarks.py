@@ -9,7 +9,8 @@ from functools import lru_cache
 
 from petacomm.network.bluegene_wires import network_number, tree_doubles_seconds
 from petacomm.network.hardware import make_hardware
-from petacomm.network.packets import POLICIES, PacketSimulator, RouterPolicy, SimulationResult
+from petacomm.network.packet_messages import SimulationResult
+from petacomm.network.packets import POLICIES, PacketSimulator, RouterPolicy
 from petacomm.network.predictions import (
     NetworkModel,
     closed_form_seconds,
