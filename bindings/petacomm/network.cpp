@@ -11,6 +11,7 @@
 #include "../enumerators.h"
 #include "network_runs.h"
 #include "network_switches.h"
+#include "petacomm/network/detours.h"
 #include "petacomm/network/packets.h"
 #include "petacomm/network/routes.h"
 
@@ -203,6 +204,30 @@ void bind_routes(nb::module_& module) {
                 add_loads(routes, source.data(), destination.data(), bytes.data(),
                           static_cast<std::int64_t>(source.shape(0)), loads.data());
             },
+            nb::arg("source").noconvert(), nb::arg("destination").noconvert(), nb::arg("bytes").noconvert(),
+            nb::arg("loads").noconvert())
+        .def(
+            "add_detour_loads",
+            [](const Routes& routes, In<std::int32_t> head, In<std::int32_t> region, In<std::int32_t> middles,
+               In<std::int32_t> source, In<std::int32_t> destination, In<double> bytes, Out<double> loads) {
+                const std::int64_t n_vertices =
+                    std::visit([](const auto& kind) { return kind.n_vertices(); }, routes.kind);
+                require(source.shape(0) == destination.shape(0) && source.shape(0) == bytes.shape(0),
+                        "bytes of each pair");
+                require(length(loads.shape(0)) == routes.n_links, "a load for each link");
+                require(length(head.shape(0)) == routes.n_links && all_within(head, 0, n_vertices),
+                        "head: a vertex of each link");
+                require(length(region.shape(0)) == n_vertices && all_within(region, 0, n_vertices),
+                        "region: of each vertex");
+                require(all_within(middles, 0, n_vertices), "middles: vertices");
+                require_nodes(routes, source);
+                require_nodes(routes, destination);
+                const Detours detours{as_vector(head), as_vector(region), as_vector(middles)};
+                nb::gil_scoped_release release;
+                add_detour_loads(routes, detours, source.data(), destination.data(), bytes.data(),
+                                 length(source.shape(0)), loads.data());
+            },
+            nb::arg("head").noconvert(), nb::arg("region").noconvert(), nb::arg("middles").noconvert(),
             nb::arg("source").noconvert(), nb::arg("destination").noconvert(), nb::arg("bytes").noconvert(),
             nb::arg("loads").noconvert())
         .def(

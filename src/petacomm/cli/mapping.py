@@ -175,7 +175,7 @@ def _write_pictures(
             head, *cells = phase_rows(job, rows)
             tables["Busiest link of each phase"] = (head, [list(row) for row in cells])
         comparison = PlacementComparison(
-            "Placement", f"{job.title}.", job.graph, job.resources.network, placements, tables
+            "Placement", f"{job.title}.", job.graph, job.resources.network, placements, tables, job.routing
         )
         page = write_placement_page([comparison], arguments.report, f"A map of {job.title}")
         notes.append(f"page: {page}")
@@ -185,7 +185,7 @@ def _write_pictures(
 
         network = job.resources.network
         for name, row in (("before", rows[0]), ("after", rows[-1])):
-            loads = placement_link_loads(job.graph, row.placement, network)
+            loads = placement_link_loads(job.graph, row.placement, network, job.routing)
             write_boxfish(arguments.boxfish / name, network, row.placement, loads)
         notes.append(f"Boxfish: {arguments.boxfish / 'before'}, {arguments.boxfish / 'after'}")
     return notes

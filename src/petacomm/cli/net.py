@@ -62,7 +62,14 @@ def add_commands(commands: Any) -> None:
     parser.add_argument(
         "--mode", metavar="MODE", default="coprocessor", help="of BlueGene/L: coprocessor or virtual-node"
     )
-    parser.add_argument("--policy", metavar="NAME", help="of the simulated routers [transit-first]")
+    parser.add_argument(
+        "--policy", metavar="NAME", help="of the simulated routers of a torus [transit-first]"
+    )
+    parser.add_argument(
+        "--routing",
+        metavar="NAME",
+        help="of simulated switches: minimal, valiant or ugal [of the machine's file]",
+    )
     parser.add_argument("--seed", metavar="N", type=int, default=1, help="of what is random in them [1]")
     parser.add_argument(
         "--out", metavar="PATH", type=Path, help="what is drawn or exported; of 'paper' a folder [.]"
@@ -116,7 +123,7 @@ def _predict(arguments: argparse.Namespace) -> None:
 
 def _simulate(arguments: argparse.Namespace) -> None:
     from petacomm.network import POLICIES, prediction_table
-    from petacomm.network.predictions import simulate_collective
+    from petacomm.network.simulations import simulate_collective
 
     policy = None
     if arguments.policy is not None:
@@ -124,7 +131,9 @@ def _simulate(arguments: argparse.Namespace) -> None:
         policy = POLICIES[arguments.policy]
     call, model = _query(arguments).resolve()
     with progress_listener(0) as progress:
-        simulated = simulate_collective(call, model, arguments.algorithm, policy, arguments.seed, progress)
+        simulated = simulate_collective(
+            call, model, arguments.algorithm, policy, arguments.seed, progress, arguments.routing
+        )
     if arguments.json:
         print(json.dumps(prediction_table.simulation_json(call, model.machine, simulated), indent=2))
     else:

@@ -66,6 +66,8 @@ class MappingTask:
     capacity : float64 (n_links,), optional
         Bandwidth of each link, in bytes per second.
     seed : int
+    routing : str
+        Routing by which link loads are measured, as in `routed_link_loads`; refinement takes shortest routes.
 
     Raises
     ------
@@ -84,6 +86,7 @@ class MappingTask:
     resources: Resources
     capacity: FloatArray | None = None
     seed: int = 0
+    routing: str = "minimal"
 
     def __post_init__(self) -> None:
         if self.capacity is not None:
@@ -108,7 +111,8 @@ class MappingTask:
         MeasuredPlacement
         """
         seconds = time.perf_counter() - begin
-        metrics = mapping_metrics(self.graph, placement, self.resources.network, self.capacity)
+        network, capacity = self.resources.network, self.capacity
+        metrics = mapping_metrics(self.graph, placement, network, capacity, self.routing)
         return MeasuredPlacement(name, refined, placement, metrics, seconds)
 
     def place(self, name: str) -> MeasuredPlacement:

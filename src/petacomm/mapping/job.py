@@ -20,15 +20,14 @@ from petacomm.mapping.job_graphs import GraphKind, JobCommunication, graph_kinds
 from petacomm.mapping.launchers import LaunchTarget, get_format
 from petacomm.mapping.placement import check_capacity
 from petacomm.mapping.strategies import Resources, get_strategy
-from petacomm.network.bluegene_wires import network_number
+from petacomm.network import Traffic, routed_link_loads
 from petacomm.network.query import parse_node_ranges
+from petacomm.network.routing import link_capacities, machine_routing
 from petacomm.topology import (
     Allocation,
-    CliqueHierarchy,
     Machine,
     Network,
     TopologyManager,
-    full_network,
     load_machine,
     make_network,
     parse_shape,
@@ -66,6 +65,8 @@ class MappingJob:
     strategy : str
     refine : bool
     seed : int
+    routing : str
+        Routing by which link loads are measured.
     format : str or None
         Format of the launcher's file.
     target : Target
@@ -80,13 +81,14 @@ class MappingJob:
     strategy: str
     refine: bool
     seed: int
+    routing: str
     format: str | None
     target: LaunchTarget
 
     @property
     def task(self) -> MappingTask:
         """Input of the mapping strategies."""
-        return MappingTask(self.graph, self.resources, self.capacity, self.seed)
+        return MappingTask(self.graph, self.resources, self.capacity, self.seed, self.routing)
 
 
 def load_mapping_job(path: str | Path, overrides: Overrides | None = None) -> MappingJob:
@@ -203,7 +205,10 @@ class _Reader:
             raise self.top.error("ranks", f"{n_ranks} ranks, and the graph has {graph.n_ranks}")
         capacity = link_capacities(machine, network)
         title, phases = communication.title, communication.phases
-        return MappingJob(graph, title, phases, machine, resources, capacity, *chosen, out_format, target)
+        routing = self._within("name", lambda: _routing(machine, network), self.table("machine"))
+        return MappingJob(
+            graph, title, phases, machine, resources, capacity, *chosen, routing, out_format, target
+        )
 
     def _within(self, key: str, action: Callable[[], Any], table: JobTable | None = None) -> Any:
         """Return the result of an action; its errors are reported at the line of a key."""
@@ -314,20 +319,8 @@ class _Reader:
         return communication
 
 
-def link_capacities(machine: Machine, network: Network) -> FloatArray | None:
-    """Return the bandwidth of each link in bytes per second: float64 (n_links,), or None if it is unknown.
-
-    The machine's file has `link_bandwidth` for all links; for cliques, `level_bandwidths` for each level,
-    from the smallest cliques up.
-    """
-    _, full = full_network(network)
-    levels = machine.network.get("level_bandwidths")
-    if isinstance(full, CliqueHierarchy) and isinstance(levels, list) and len(levels) == len(full.levels):
-        numbers = []
-        for level in levels:
-            part = dataclasses.replace(machine, network={"level_bandwidths": level})
-            numbers.append(network_number(part, "level_bandwidths", "bandwidth"))
-        return np.array(numbers)[full.link_levels()]
-    if "link_bandwidth" not in machine.network:
-        return None
-    return np.full(network.n_links, network_number(machine, "link_bandwidth", "bandwidth"))
+def _routing(machine: Machine, network: Network) -> str:
+    """Return the routing of a machine's file; raise a ConfigError if it has no meaning on the network."""
+    routing = machine_routing(machine)
+    routed_link_loads(network, Traffic([], [], []), routing)
+    return routing

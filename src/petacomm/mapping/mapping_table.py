@@ -61,7 +61,7 @@ def phase_rows(job: MappingJob, rows: Sequence[MeasuredPlacement]) -> list[list[
     """Return a table of the largest link loads of each phase and of their combinations, with its header."""
     cells = [["placement", *job.phases, "all at once", "in turn, added"]]
     for row in rows:
-        loads = concurrent_loads(list(job.phases.values()), row.placement, job.resources.network)
+        loads = concurrent_loads(list(job.phases.values()), row.placement, job.resources.network, job.routing)
         cells.append([row.label, *map(format_bytes, (*loads.separate, loads.combined, loads.total))])
     return cells
 

@@ -15,6 +15,7 @@ from petacomm.mapping.graph import CommunicationGraph
 from petacomm.mapping.placement import Placement
 from petacomm.network import link_loads
 from petacomm.network.routes import hops_between, routed_link_loads
+from petacomm.network.routing import ROUTINGS as SWITCHED
 from petacomm.topology import Network, Torus
 
 
@@ -78,23 +79,28 @@ def placement_link_loads(
     placement : Placement
     network : Network
     routing : str, optional
-        Routing on a torus or mesh, one of `link_load.ROUTINGS`; by default the network's own routes.
+        On a torus or mesh, one of `link_load.ROUTINGS`; on a network of switches, as in `routed_link_loads`.
+        By default the network's own routes.
 
     Raises
     ------
     ConfigError
-        If a routing is given for another network.
+        If the network has no such routing.
     """
     traffic = graph.traffic(placement.nodes, network.n_nodes)
-    if routing is None:
-        return routed_link_loads(network, traffic)
+    if routing is None or routing in SWITCHED:
+        return routed_link_loads(network, traffic, routing or "minimal")
     if not isinstance(network, Torus):
         raise ConfigError(f"routing '{routing}' without a whole torus or mesh", mend="leave it out")
     return link_loads(network, traffic, routing)
 
 
 def mapping_metrics(
-    graph: CommunicationGraph, placement: Placement, network: Network, capacity: FloatArray | None = None
+    graph: CommunicationGraph,
+    placement: Placement,
+    network: Network,
+    capacity: FloatArray | None = None,
+    routing: str = "minimal",
 ) -> MappingMetrics:
     """Return the metrics of a graph under a placement, with all messages sent at the same time.
 
@@ -105,11 +111,13 @@ def mapping_metrics(
     network : Network
     capacity : float64 (n_links,), optional
         Bandwidth of each link, in bytes per second.
+    routing : str
+        As in `routed_link_loads`; hops are those of shortest routes, whatever it is.
     """
     source, target = placement.nodes[graph.sources], placement.nodes[graph.targets]
     internal = source == target
     traffic = graph.traffic(placement.nodes, network.n_nodes)
-    loads = routed_link_loads(network, traffic)
+    loads = routed_link_loads(network, traffic, routing, capacity)
     hops = hops_between(network, traffic.source, traffic.destination)
     hop_bytes = float(np.dot(hops, np.asarray(traffic.n_bytes)))
     inside = float(graph.n_bytes[internal].sum())

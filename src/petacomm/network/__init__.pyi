@@ -15,6 +15,7 @@ from petacomm.network.packets import RouterPolicy as RouterPolicy
 from petacomm.network.packet_messages import SimulationResult as SimulationResult
 from petacomm.network.routes import hops_between as hops_between
 from petacomm.network.routes import routed_link_loads as routed_link_loads
+from petacomm.network.simulators import make_simulator as make_simulator
 from petacomm.network.switch_hardware import SwitchHardware as SwitchHardware
 from petacomm.network.switch_hardware import make_switch_hardware as make_switch_hardware
 from petacomm.network.switch_packets import SwitchSimulator as SwitchSimulator

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from petacomm.base.text import shape_text, table_lines
-from petacomm.network.predictions import Prediction, SimulatedCollective
+from petacomm.network.predictions import Prediction
+from petacomm.network.simulations import SimulatedCollective
 from petacomm.schedule import CollectiveCall
 from petacomm.topology import Machine
 
@@ -62,9 +63,12 @@ def simulation_table(call: CollectiveCall, machine: Machine, simulated: Simulate
         rows.append(("bandwidth a rank", f"{factor * call.n_bytes / simulated.seconds / 1e6:,.1f} MB/s"))
     run = simulated.run
     if run is not None:
+        on_torus = call.grid is not None
+        copies = f", and {run.copies:,} copies by the deposit bit" if on_torus else ""
+        escapes = f", {run.escapes:,} by the escape channel" if on_torus else ""
         rows += [
-            ("packets", f"{run.packets:,}, and {run.copies:,} copies by the deposit bit"),
-            ("links crossed", f"{run.hops:,}, {run.escapes:,} by the escape channel"),
+            ("packets", f"{run.packets:,}{copies}"),
+            ("links crossed", f"{run.hops:,}{escapes}"),
             ("busiest link", f"{int(run.link_bytes.max(initial=0)):,} B, headers included"),
             ("in flight", f"{run.most_in_flight:,} packets at most"),
         ]

@@ -1,4 +1,4 @@
-"""Predicted times of the algorithms of a collective: closed forms, link loads, and packet simulation."""
+"""Predicted times of the algorithms of a collective: closed forms and link loads."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from functools import partial
 
 import numpy as np
 
-from petacomm.base.errors import ConfigError
 from petacomm.base.progress import Progress, SilentProgress
+from petacomm.base.typing import FloatArray
 from petacomm.network import closed_forms as forms
 from petacomm.network.bluegene_wires import interrupt_seconds, network_number, tree_seconds
 from petacomm.network.hardware import Hardware
 from petacomm.network.link_load import link_loads
-from petacomm.network.packet_messages import SimulationResult
-from petacomm.network.packets import PacketSimulator, RouterPolicy
-from petacomm.network.schedule_links import busiest_link_bytes, synchronous_rounds_time
-from petacomm.network.schedule_packets import packet_messages
+from petacomm.network.routing import link_capacities, machine_routing
+from petacomm.network.schedule_links import (
+    busiest_link_bytes,
+    synchronous_rounds_time,
+    total_link_loads,
+)
 from petacomm.schedule import (
     CollectiveCall,
     Schedule,
@@ -29,13 +31,13 @@ from petacomm.schedule import (
 )
 from petacomm.schedule.algorithms.rectangle_lines import GROUP_SIZE
 from petacomm.schedule.catalogue import PUBLISHED
-from petacomm.topology import Machine, Torus
+from petacomm.topology import Machine, Network
 
-# Limits of the messages assigned to links, and of the simulated hops, which take a few minutes.
-MAX_MESSAGES, MAX_HOPS = 8_000_000, 3_000_000_000
+# Limit of the messages assigned to links.
+MAX_MESSAGES = 8_000_000
 # The policy of `choose_algorithm`, where the name of an algorithm is asked.
 AUTO = "auto"
-_WIRES = ("tree", "interrupt")
+WIRES = ("tree", "interrupt")
 # Collectives of BlueGene/L's message layer, which send packets instead of MPI messages.
 _PACKET_ALGORITHMS = ("streams", "hamiltonian", "cycle", "lines", "random-order")
 
@@ -51,19 +53,34 @@ class NetworkModel:
         Hardware of the torus or mesh of a call on a grid.
     link_bandwidth : float
         Bandwidth of a link in one direction, in bytes per second.
+    network : Network, optional
+        Network of switches of a call without a grid: its node r has rank r.
     """
 
     machine: Machine
     hardware: Hardware | None
     link_bandwidth: float
+    network: Network | None = None
 
-    def synchronous_rounds_time(self, schedule: Schedule, grid: Torus, itemsize: int) -> float:
+    @property
+    def routing(self) -> str:
+        """Routing of the machine's file, on a network of switches."""
+        return machine_routing(self.machine)
+
+    @property
+    def link_bandwidths(self) -> float | FloatArray:
+        """Bandwidth of all links, or of each of a network of switches: float64 (n_links,)."""
+        each = None if self.network is None else link_capacities(self.machine, self.network)
+        return self.link_bandwidth if each is None else each
+
+    def synchronous_rounds_time(self, schedule: Schedule, network: Network, itemsize: int) -> float:
         """Return the seconds of a schedule of MPI messages, whose rounds wait for each other."""
         machine, rendezvous = self.machine, math.inf
         if "rendezvous" in machine.network:
             rendezvous = network_number(machine, "rendezvous", "bytes")
+        latency, bandwidths = machine.latency, self.link_bandwidths
         return synchronous_rounds_time(
-            schedule, grid, itemsize, machine.latency, self.link_bandwidth, rendezvous
+            schedule, network, itemsize, latency, bandwidths, rendezvous, self.routing
         )
 
     def hardware_for(self, call: CollectiveCall) -> Hardware:
@@ -142,7 +159,7 @@ def predict_algorithms(
     """
     listener = progress or SilentProgress()
     algorithms, published = list_algorithms(call.collective), published_algorithm(call)
-    for name in _WIRES:
+    for name in WIRES:
         if any(
             algorithm.name == name and not algorithm.unmet_preconditions(call) for algorithm in algorithms
         ):
@@ -204,7 +221,8 @@ def resolve_algorithm(call: CollectiveCall, model: NetworkModel, name: str) -> s
 def _with_times(prediction: Prediction, call: CollectiveCall, model: NetworkModel) -> Prediction:
     """Return a prediction with its times."""
     timed = _with_loads(prediction, call, model)
-    needs_loads = call.grid is not None and timed.algorithm not in (*_WIRES, *_PACKET_ALGORITHMS)
+    has_links = call.grid is not None or model.network is not None
+    needs_loads = has_links and timed.algorithm not in (*WIRES, *_PACKET_ALGORITHMS)
     if needs_loads and timed.loaded is None:
         return timed
     seconds = [value for value in (timed.closed, timed.loaded) if value is not None]
@@ -215,11 +233,12 @@ def _with_loads(prediction: Prediction, call: CollectiveCall, model: NetworkMode
     """Return a prediction with its closed form and link loads."""
     name = prediction.algorithm
     closed = closed_form_seconds(call, name, model)
-    if name in _WIRES:
+    if name in WIRES:
         return dataclasses.replace(prediction, closed=closed, why="not on the torus")
-    if call.grid is None:
+    network = model.network if call.grid is None else call.grid
+    if network is None:
         return dataclasses.replace(prediction, closed=closed, why="no shape, so no links")
-    if name == "random-order" and call.counts is None:
+    if name == "random-order" and call.counts is None and call.grid is not None:
         busiest = float(link_loads(call.grid, float(call.n_bytes)).max(initial=0))
         loaded = busiest / model.link_bandwidth
         return dataclasses.replace(prediction, closed=closed, loaded=loaded, busiest=busiest)
@@ -227,11 +246,12 @@ def _with_loads(prediction: Prediction, call: CollectiveCall, model: NetworkMode
     if schedule.n_rounds * call.n_ranks > MAX_MESSAGES:
         why = f"{schedule.n_rounds:,} rounds of {call.n_ranks:,} ranks are too many to put on links"
         return dataclasses.replace(prediction, closed=closed, why=why)
-    busiest = busiest_link_bytes(schedule, call.grid, call.itemsize)
+    loads = total_link_loads(schedule, network, call.itemsize, model.routing)
+    busiest = float(loads.max(initial=0))
     if name in _PACKET_ALGORITHMS:
-        loaded = busiest / model.link_bandwidth
+        loaded = float((loads / model.link_bandwidths).max(initial=0))
     else:
-        loaded = model.synchronous_rounds_time(schedule, call.grid, call.itemsize)
+        loaded = model.synchronous_rounds_time(schedule, network, call.itemsize)
     return dataclasses.replace(prediction, closed=closed, loaded=loaded, busiest=busiest)
 
 
@@ -314,94 +334,3 @@ _FORMS: dict[str, Callable[[CollectiveCall, NetworkModel], float]] = {
     **{name: partial(_streamed, name=name) for name in ("streams", "hamiltonian", "cycle")},
     "random-order": _random_order,
 }
-
-
-@dataclass(frozen=True)
-class SimulatedCollective:
-    """Result of the simulation of a call.
-
-    Attributes
-    ----------
-    algorithm : str
-    seconds : float
-    run : SimulationResult or None
-        None on networks other than the torus, for which there is only a closed form.
-    note : str
-        Explanation of a time that is not from packets.
-    """
-
-    algorithm: str
-    seconds: float
-    run: SimulationResult | None = None
-    note: str = ""
-
-
-def simulate_collective(
-    call: CollectiveCall,
-    model: NetworkModel,
-    name: str = "auto",
-    policy: RouterPolicy | None = None,
-    seed: int = 1,
-    progress: Progress | None = None,
-) -> SimulatedCollective:
-    """Simulate a call packet by packet, by an algorithm, "auto" or "published".
-
-    Raises
-    ------
-    ConfigError
-        If the algorithm does not apply, there is no grid, or there would be too many packets.
-    """
-    name = resolve_algorithm(call, model, name)
-    if name in _WIRES:
-        make_schedule(call, name)  # raises an error if a precondition is not met
-        seconds = closed_form_seconds(call, name, model)
-        assert seconds is not None
-        return SimulatedCollective(
-            name, seconds, note="the closed form: these wires have no packets that wait"
-        )
-    if call.grid is None or model.hardware is None:
-        raise ConfigError("packets need a torus or mesh", mend="give --shape, on a machine that is one")
-    schedule = make_schedule(call, name)
-    hops = _check_hops(call, schedule, model.hardware)
-    listener = progress or SilentProgress()
-    listener.begin("packets", None, f"of about {hops:,.0f} hops")
-    run = _simulate(call, schedule, model, policy or RouterPolicy(tie="plus"), seed)
-    listener.end(f"{run.hops / max(run.wall_seconds, 1e-9) / 1e6:.3g} Mhops/s")
-    return SimulatedCollective(name, run.seconds, run)
-
-
-def _simulate(
-    call: CollectiveCall, schedule: Schedule, model: NetworkModel, policy: RouterPolicy, seed: int
-) -> SimulationResult:
-    assert model.hardware is not None
-    simulator = PacketSimulator(call.required_grid, model.hardware_for(call), policy, seed)
-    if schedule.algorithm == "random-order":
-        return simulator.simulate_all_to_all(call.n_bytes)
-    return simulator.simulate(packet_messages(schedule, call.itemsize, call.required_grid))
-
-
-def _check_hops(call: CollectiveCall, schedule: Schedule, hardware: Hardware) -> float:
-    """Return the approximate number of hops of all packets; raise a ConfigError if they are too many."""
-    grid: Torus = call.required_grid
-    mean = sum(
-        (size / 4 if ring else size / 3) for size, ring in zip(grid.shape, grid.wrap, strict=True) if size > 1
-    )
-    packets = max(1, math.ceil(call.n_bytes / hardware.payload))
-    if call.collective == "alltoall":
-        hops = call.n_ranks * (call.n_ranks - 1) * packets * mean
-    elif schedule.pipelined:
-        hops = 2.0 * call.n_ranks * packets
-    else:
-        hops = float(schedule.n_rounds) * call.n_ranks * min(packets, 4) * mean
-    if hops > MAX_HOPS:
-        raise ConfigError(
-            f"packets would cross about {hops:.2g} links, more than {MAX_HOPS:.0e}",
-            mend="give fewer bytes or a smaller shape, or see petacomm net predict",
-        )
-    too_many = schedule.n_rounds * call.n_ranks > MAX_MESSAGES and schedule.algorithm != "random-order"
-    if too_many and not schedule.pipelined:
-        raise ConfigError(
-            f"'{schedule.algorithm}' has {schedule.n_rounds:,} rounds of {call.n_ranks:,} ranks",
-            mend="choose another algorithm or a smaller shape",
-        )
-    return hops

@@ -17,12 +17,16 @@ from petacomm.schedule import CollectiveCall, communicator_grid, list_algorithms
 from petacomm.schedule.catalogue import PUBLISHED
 from petacomm.schedule.schedule import Collective, check_n_ranks
 from petacomm.topology import (
+    Allocation,
     BlueGenePartition,
     Machine,
+    Network,
     NodeMode,
     Torus,
     bluegene_partition,
+    describes_switches,
     load_machine,
+    make_network,
     parse_shape,
 )
 
@@ -119,7 +123,8 @@ class CollectiveQuery:
         if self.ranks is None:
             raise ConfigError("neither --shape nor --ranks", mend="give --shape 8x8x8, or --ranks 512")
         call = CollectiveCall(collective, self.ranks, n_elements, **given)  # type: ignore[arg-type]
-        return call, NetworkModel(machine, None, machine.bandwidth)
+        network = _switched_part(machine, self.ranks)
+        return call, NetworkModel(machine, None, machine.bandwidth, network)
 
     def _collective(self) -> Collective:
         require_known("unknown collective", self.collective, COLLECTIVES)
@@ -156,6 +161,16 @@ def parse_bytes(text: str) -> int:
     spaced = text.strip()
     digits = len(spaced) - len(spaced.lstrip("0123456789."))
     return round(parse_quantity(f"{spaced[:digits]} {spaced[digits:].strip()}", "bytes"))
+
+
+def _switched_part(machine: Machine, n_ranks: int) -> Network | None:
+    """Return the first nodes of a machine's network of switches, one a rank; None where it has no map."""
+    if not describes_switches(machine):
+        return None
+    network = make_network(machine)
+    if n_ranks == network.n_nodes:
+        return network
+    return Allocation(network, np.arange(n_ranks)) if n_ranks < network.n_nodes else None
 
 
 def _make_partition(machine: Machine, shape: tuple[int, ...], mode: str) -> BlueGenePartition:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from petacomm.base.errors import ConfigError
 from petacomm.network.packet_messages import PacketMessages
 from petacomm.schedule import Schedule, flat_messages
-from petacomm.topology import Torus
+from petacomm.topology import Network
 
 
-def packet_messages(schedule: Schedule, itemsize: int, grid: Torus, segment: int = 240) -> PacketMessages:
-    """Return the messages of a schedule for a simulation on a grid whose node r is rank r.
+def packet_messages(
+    schedule: Schedule, itemsize: int, network: Network, segment: int = 240
+) -> PacketMessages:
+    """Return the messages of a schedule for a simulation on a network whose node r is rank r.
 
     Messages with a heading are routed straight and in order; streams are pipelined in segments.
 
@@ -19,18 +21,18 @@ def packet_messages(schedule: Schedule, itemsize: int, grid: Torus, segment: int
         Not segmented: the simulator does that.
     itemsize : int
         Bytes of an element.
-    grid : Torus
+    network : Network
     segment : int
         Bytes of a segment.
 
     Raises
     ------
     ConfigError
-        If the grid does not have one node per rank.
+        If the network does not have one node per rank.
     """
-    if grid.n_nodes != schedule.n_ranks:
+    if network.n_nodes != schedule.n_ranks:
         raise ConfigError(
-            f"a schedule of {schedule.n_ranks} ranks on {grid.n_nodes} nodes", mend="give one node a rank"
+            f"a schedule of {schedule.n_ranks} ranks on {network.n_nodes} nodes", mend="give one node a rank"
         )
     flat = flat_messages(schedule, itemsize)
     return PacketMessages(

@@ -114,7 +114,7 @@ def _fat_tree_graph(tree: FatTree, nodes: Int64Array) -> SwitchGraph:
 
 
 def _attached_graph(
-    network: CliqueHierarchy, nodes: Int64Array, length: Int64Array, rises: BoolArray, region: Int64Array
+    network: CliqueHierarchy, nodes: Int64Array, length: Int64Array, rises: BoolArray
 ) -> SwitchGraph:
     """Return the graph of a network whose nodes are attached to routers by links that it does not number."""
     n, (source, target) = len(nodes), network.link_ends()
@@ -129,12 +129,12 @@ def _attached_graph(
         length=np.concatenate([length, np.ones(2 * n, np.int64)]),
         rises=np.concatenate([rises, np.zeros(2 * n, np.bool_)]),
         level=np.concatenate([network.link_levels(), apart]),
-        region=np.concatenate([np.full(n, -1), region]),
+        region=np.concatenate([np.full(n, -1), network.router_groups()]),
     )
 
 
-def _clique_rules(network: CliqueHierarchy) -> tuple[Int64Array, BoolArray, Int64Array]:
-    """Return lengths and rises of links, and regions of routers.
+def _clique_rules(network: CliqueHierarchy) -> tuple[Int64Array, BoolArray]:
+    """Return lengths and rises of links.
 
     Lengths make one cable between groups shorter than any two. In a dragonfly packets change the channel
     with the group: local and global links then follow each other in one order (Kim et al. 2008). Elsewhere
@@ -148,6 +148,4 @@ def _clique_rules(network: CliqueHierarchy) -> tuple[Int64Array, BoolArray, Int6
     sparse = [index for index, level in enumerate(network.levels) if not level.fully_linked]
     is_dragonfly = sparse == [len(network.levels) - 1]
     rises = levels == sparse[0] if is_dragonfly else np.ones(len(levels), np.bool_)
-    routers = np.arange(network.n_vertices)
-    groups = routers // (network.n_vertices // network.levels[-1].size)
-    return np.array(lengths)[levels], rises, groups if is_dragonfly else routers
+    return np.array(lengths)[levels], rises

@@ -59,6 +59,8 @@ class PlacementComparison:
         Placements to compare, the best last.
     tables : mapping of str to (head, rows)
         Additional tables, by their titles.
+    routing : str, optional
+        Routing of the link loads, as in `placement_link_loads`.
     """
 
     title: str
@@ -67,6 +69,7 @@ class PlacementComparison:
     network: Network
     placements: Sequence[LabeledPlacement]
     tables: Mapping[str, tuple[list[str], list[list[Any]]]] = field(default_factory=dict)
+    routing: str | None = None
 
 
 def write_placement_page(
@@ -88,7 +91,7 @@ def _section(comparison: PlacementComparison) -> dict[str, Any]:
     placements = []
     for labeled in comparison.placements:
         graph = labeled.graph or comparison.graph
-        loads = placement_link_loads(graph, labeled.placement, comparison.network)
+        loads = placement_link_loads(graph, labeled.placement, comparison.network, comparison.routing)
         placements.append(
             {
                 "title": labeled.title,

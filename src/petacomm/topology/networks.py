@@ -52,6 +52,14 @@ _KINDS = {
 }
 
 
+def describes_switches(machine: Machine) -> bool:
+    """Return whether a machine's file describes all links of a network of switches."""
+    kind = machine.network.get("kind")
+    if kind in ("torus", "mesh") or kind not in _KINDS:
+        return False
+    return all(key in machine.network for key in _KINDS[str(kind)])
+
+
 def make_network(machine: Machine, **overrides: Any) -> Network:
     """Return the network of a machine.
 

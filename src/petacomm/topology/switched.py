@@ -202,6 +202,14 @@ class CliqueHierarchy:
         """Return the routers to which nodes are attached: int64."""
         return np.asarray(node, np.int64) // self.nodes_per_vertex
 
+    def router_groups(self) -> Int64Array:
+        """Return the group of each router, of those that detours avoid or go by way of: int64 (n_vertices,).
+
+        Those of the highest level; each router is one of its own where all levels are fully linked.
+        """
+        routers = np.arange(self.n_vertices)
+        return routers if self.levels[-1].fully_linked else routers // self._inner[-2]
+
     def link_ends(self) -> tuple[Int64Array, Int64Array]:
         """Return the routers at the ends of each link: int64 (n_links,) each.
 

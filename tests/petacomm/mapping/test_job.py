@@ -11,10 +11,11 @@ from petacomm.mapping import STRATEGIES, Resources, mapping_metrics, nlpkkt_grap
 from petacomm.mapping import job as jobs
 from petacomm.mapping.comparison import IDENTITY, RANDOM, MappingTask, compare_strategies, map_ranks
 from petacomm.mapping.graph_sources import grid_graph, subgrid_alltoall_graph
-from petacomm.mapping.job import link_capacities, load_mapping_job
+from petacomm.mapping.job import load_mapping_job
 from petacomm.mapping.launchers import write_launcher_file
 from petacomm.mapping.mapping_table import phase_rows
 from petacomm.mapping.packet_time import simulate_placement
+from petacomm.network.routing import link_capacities
 from petacomm.topology import Allocation, Torus, load_machine, percs
 
 GOOD = """\

@@ -10,9 +10,9 @@ from petacomm.network.predictions import (
     choose_algorithm,
     predict_algorithms,
     resolve_algorithm,
-    simulate_collective,
 )
 from petacomm.network.query import CollectiveQuery
+from petacomm.network.simulations import simulate_collective
 from petacomm.schedule import published_algorithm
 from petacomm.schedule.catalogue import PUBLISHED
 

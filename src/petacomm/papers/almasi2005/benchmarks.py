@@ -11,14 +11,10 @@ from petacomm.network.bluegene_wires import network_number, tree_doubles_seconds
 from petacomm.network.hardware import make_hardware
 from petacomm.network.packet_messages import SimulationResult
 from petacomm.network.packets import POLICIES, PacketSimulator, RouterPolicy
-from petacomm.network.predictions import (
-    NetworkModel,
-    closed_form_seconds,
-    packet_seconds,
-    simulate_collective,
-)
+from petacomm.network.predictions import NetworkModel, closed_form_seconds, packet_seconds
 from petacomm.network.schedule_links import busiest_link_bytes
 from petacomm.network.schedule_packets import packet_messages
+from petacomm.network.simulations import simulate_collective
 from petacomm.schedule import CollectiveCall, make_schedule, partition_call
 from petacomm.schedule.algorithms.edge_disjoint import edge_disjoint_broadcast
 from petacomm.schedule.catalogue import SHORT_ALLREDUCE, SHORT_BROADCAST, mpich_broadcast
