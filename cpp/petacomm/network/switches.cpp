@@ -102,6 +102,7 @@ void SwitchSimulator::feed(std::int32_t node) {
     packets_[made] = {-1,
                       out.message,
                       out.destination,
+                      out.destination,
                       -1,
                       node,
                       -1,
@@ -121,7 +122,7 @@ void SwitchSimulator::feed(std::int32_t node) {
 
 void SwitchSimulator::inject(std::int32_t node, std::int32_t packet) {
     const LinkSet links = tables_.from_node(node);
-    const std::int32_t link = least_loaded(packets_[packet], links);
+    const std::int32_t link = next_link(packets_[packet], links);
     append(link, packet);
     serve(link);
 }
@@ -160,9 +161,9 @@ std::int32_t SwitchSimulator::choose_link(Packet& packet, std::int32_t vertex) {
     if (packet.hops == 1 && hardware_.routing != Routing::minimal) choose_way(packet, vertex);
     if (packet.middle >= 0 && graph_.region[vertex] == graph_.region[tables_.vertex(packet.middle)])
         packet.middle = -1;
-    if (packet.middle >= 0) return least_loaded(packet, tables_.next(packet.middle, vertex));
+    if (packet.middle >= 0) return next_link(packet, tables_.next(packet.middle, vertex));
     if (tables_.vertex(stop) == vertex) return tables_.last_link(packet.destination);
-    return least_loaded(packet, tables_.next(stop, vertex));
+    return next_link(packet, tables_.next(stop, vertex));
 }
 
 // Whether a packet makes a detour is decided at the switch of its source. Those that make none keep out of
@@ -209,11 +210,17 @@ std::int32_t SwitchSimulator::draw_middle(const Packet& packet, std::int32_t her
     }
 }
 
-// The link on which least waits or is on the way; of several such, a random one. Packets in order take the
-// same one of a set always.
+// Packets in order take the links that the digits of their destination choose (d-mod-k, Zahavi 2010).
+std::int32_t SwitchSimulator::next_link(Packet& packet, LinkSet links) const {
+    if (packet.flags & adaptive) return least_loaded(packet, links);
+    const std::int32_t digit = packet.digits % links.size;
+    packet.digits /= links.size;
+    return links.first[digit];
+}
+
+// The link on which least waits or is on the way; of several such, a random one.
 std::int32_t SwitchSimulator::least_loaded(const Packet& packet, LinkSet links) const {
     if (links.size == 1) return links.first[0];
-    if (!(packet.flags & adaptive)) return links.first[packet.destination % links.size];
     std::int32_t least = links_[links.first[0]].load;
     std::uint32_t n_least = 1;
     for (std::int32_t i = 1; i < links.size; ++i) {

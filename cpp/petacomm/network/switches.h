@@ -47,6 +47,7 @@ class SwitchSimulator {
     struct Packet {
         std::int32_t next;                  // in its queue
         std::int32_t message, destination;  // a node
+        std::int32_t digits;                // of the destination, which choose links of packets in order
         std::int32_t middle;                // the stop by way of which it goes; -1 if none, or no more
         std::int32_t origin, link;          // a node; the link that it came by
         std::uint32_t number;               // among those of its origin
@@ -80,6 +81,7 @@ class SwitchSimulator {
     void choose_way(Packet& packet, std::int32_t vertex);
     bool is_shorter(const Packet& packet, std::int32_t vertex, std::int32_t middle) const;
     std::int32_t draw_middle(const Packet& packet, std::int32_t here, std::int32_t there) const;
+    std::int32_t next_link(Packet& packet, LinkSet links) const;
     std::int32_t least_loaded(const Packet& packet, LinkSet links) const;
     void append(std::int32_t link, std::int32_t packet);
     void serve(std::int32_t link);

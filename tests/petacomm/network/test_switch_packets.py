@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 
 from petacomm.base.errors import ConfigError
 from petacomm.base.threads import map_threads
-from petacomm.network import PacketMessages, SwitchHardware, SwitchSimulator
+from petacomm.network import (
+    PacketMessages,
+    SwitchHardware,
+    SwitchSimulator,
+    Traffic,
+    routed_link_loads,
+)
 from petacomm.topology import Allocation, CliqueHierarchy, CliqueLevel, FatTree, Torus, dragonfly, percs
 
 LINK = 10e9
@@ -148,6 +154,18 @@ def test_a_seed_gives_the_same_run_again_in_any_thread_and_another_seed_another(
         assert np.array_equal(run.node_seconds, alone.node_seconds) and run.events == alone.events
         assert np.array_equal(run.link_packets, alone.link_packets)
     assert not np.array_equal(runs[2].link_packets, alone.link_packets)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 3)), min_size=1, max_size=3), st.integers(0, 99))
+def test_packets_in_order_take_the_routes_of_a_fat_tree(levels, seed):
+    tree = FatTree(*zip(*levels, strict=True))
+    messages = random_messages(tree, seed, 40, in_order=True)
+    run = SwitchSimulator(tree, HARDWARE).simulate(messages)
+    loads = routed_link_loads(
+        tree, Traffic(messages.source, messages.destination, n_packets(messages.n_bytes))
+    )
+    assert np.array_equal(run.link_packets, loads)
 
 
 def test_packets_in_order_take_one_route_and_others_many():

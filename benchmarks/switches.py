@@ -1,0 +1,154 @@
+"""The packet simulator of networks of switches: its speed, published throughput, and SimGrid beside it.
+
+    python benchmarks/switches.py                    # everything, a minute
+    python benchmarks/switches.py --only speed       # or throughput, simgrid
+
+Processor time of one thread. The dragonfly is that of Kim et al. 2008, section 4; SimGrid's flows take
+the links of the network's routes (apt install libsimgrid-dev).
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from petacomm.base.host import cpu_model
+from petacomm.network import PacketMessages, SimulationResult, SwitchHardware, SwitchSimulator
+from petacomm.topology import FatTree, dragonfly
+
+PEER = Path(__file__).parent / "peers" / "peer_simgrid_flows.cpp"
+LINK, LATENCY = 10e9, 24e-9
+HARDWARE = SwitchHardware(256, 240, 32, (LINK,), LINK, LATENCY, 64 * 256)
+KIM = dragonfly(33, 8, 4, arrangement="consecutive")
+TREE = FatTree((12, 12, 12), (1, 12, 12))
+
+
+def timed(work: Callable[[], SimulationResult]) -> tuple[SimulationResult, float]:
+    """Return what a simulation counted and the seconds of processor time that it took."""
+    begin = time.process_time()
+    run = work()
+    return run, time.process_time() - begin
+
+
+def uniform(n_nodes: int, n: int, n_bytes: int) -> PacketMessages:
+    """Return `n` messages from each node to others, drawn evenly."""
+    source = np.repeat(np.arange(n_nodes), n)
+    there = np.random.default_rng(1).integers(n_nodes - 1, size=len(source))
+    return PacketMessages(source, there + (there >= source), np.full(len(source), n_bytes))
+
+
+def to_next_group(n: int) -> PacketMessages:
+    """Return `n` packets from each node of the dragonfly to nodes of the next group."""
+    source = np.repeat(np.arange(KIM.n_nodes), n)
+    there = (source // 32 + 1) % 33 * 32 + np.random.default_rng(1).integers(32, size=len(source))
+    return PacketMessages(source, there, np.full(len(source), 240))
+
+
+def speed() -> None:
+    """Print packet-hops a second, on the links that networks number."""
+    print("speed (bar 3)                      packets       hops  Mhops/s      s")
+    for name, network, routing in (
+        ("dragonfly, 1056, minimal", KIM, "minimal"),
+        ("dragonfly, 1056, valiant", KIM, "valiant"),
+        ("dragonfly, 1056, ugal", KIM, "ugal"),
+        ("fat tree, 1728", TREE, "minimal"),
+    ):
+        simulator, messages = SwitchSimulator(network, HARDWARE, routing), uniform(network.n_nodes, 400, 240)
+        run, took = min(
+            (timed(partial(simulator.simulate, messages)) for _ in range(3)), key=lambda one: one[1]
+        )
+        print(f"{name:30s} {run.packets:11,d} {run.hops:10,d} {run.hops / took / 1e6:8.2f} {took:6.2f}")
+
+
+def throughput() -> None:
+    """Print what arrives of what nodes send to the next group, in parts of their bandwidth."""
+    print("to the next group, of the bandwidth (published: minimal 1/32 = 0.031, valiant and ugal about 0.5)")
+    for channel, offered in ((16, 0.5), (16, 1.0), (64, 0.5), (64, 1.0)):
+        time_each = 0.0 if offered == 1.0 else 240 / LINK / offered
+        hardware = dataclasses.replace(HARDWARE, channel=channel * 256, message_time=time_each)
+        cells = []
+        for routing in ("minimal", "valiant", "ugal"):
+            n = 100 if routing == "minimal" else 1000
+            run = SwitchSimulator(KIM, hardware, routing).simulate(to_next_group(n))
+            parts = [n * 240 / LINK / seconds for seconds in (run.seconds, np.median(run.node_seconds))]
+            cells.append(f"{routing} {parts[0]:.3f} ({parts[1]:.3f} of half the nodes)")
+        print(f"buffers of {channel:3d} packets, offered {offered:.1f}: {'; '.join(cells)}")
+
+
+def simgrid() -> None:
+    """Print the seconds of messages sent at once as packets and as flows, and what each costs to find."""
+    print("messages sent at once, us (s of processor time)      packets           SimGrid, flows")
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder) / "flows"
+        command = ["g++", "-O2", "-std=c++17", "-o", str(program), str(PEER), "-lsimgrid"]
+        if subprocess.run(command, capture_output=True, check=False).returncode:
+            print("SimGrid is left out (apt install libsimgrid-dev)")
+            return
+        for name, network in (
+            ("dragonfly, 72", dragonfly(9, 4, 2)),
+            ("fat tree, 64", FatTree((4, 4, 4), (1, 4, 4))),
+        ):
+            there = np.random.default_rng(2).permutation(network.n_nodes)
+            nodes = np.flatnonzero(there != np.arange(network.n_nodes))
+            pairs = PacketMessages(nodes, there[nodes], np.full(len(nodes), 48_000))
+            for kind, messages in (("uniform", uniform(network.n_nodes, 20, 4800)), ("permutation", pairs)):
+                _simgrid_rows(f"{name}, {kind}", network, messages, program)
+
+
+def _simgrid_rows(name: str, network, messages: PacketMessages, program: Path) -> None:
+    path = program.with_suffix(".txt")
+    path.write_text(_flows(network, messages))
+    command = [str(program), str(path), "--log=root.thresh:error"]
+    flows = json.loads(
+        subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout
+    )
+    kinds = {"": False, ", in order": True} if isinstance(network, FatTree) else {"": False}
+    for kind, in_order in kinds.items():
+        simulator, sent = SwitchSimulator(network, HARDWARE), dataclasses.replace(messages, in_order=in_order)
+        run, took = timed(partial(simulator.simulate, sent))
+        print(f"{name + kind:44s} {1e6 * run.seconds:12.1f} ({took:.3f})", end="")
+        print(f" {1e6 * flows['seconds']:14.1f} ({flows['cpu']:.3f})")
+
+
+def _flows(network, messages: PacketMessages) -> str:
+    """Return the file of `PEER`; nodes of a dragonfly have a link each way that it does not number."""
+    attached = 0 if isinstance(network, FatTree) else network.n_nodes
+    n_links = network.n_links + 2 * attached
+    lines = [f"{network.n_nodes} {n_links}", *[f"{LINK} {LATENCY}"] * n_links, str(len(messages.source))]
+    for a, b, n_bytes in zip(messages.source, messages.destination, messages.n_bytes, strict=True):
+        route = network.route(a, b).tolist()
+        if attached:
+            route = [network.n_links + a, *route, network.n_links + attached + b]
+        lines.append(" ".join(map(str, [a, b, n_bytes, len(route), *route])))
+    return "\n".join(lines)
+
+
+PARTS = {"speed": speed, "throughput": throughput, "simgrid": simgrid}
+
+
+def main() -> None:
+    """Print all tables, or one."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", choices=PARTS)
+    only = parser.parse_args().only
+    print(f"{cpu_model()}, Python {sys.version.split()[0]}", flush=True)
+    for name in [only] if only else PARTS:
+        print()
+        PARTS[name]()
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
