@@ -192,6 +192,18 @@ void bind_routes(nb::module_& module) {
             },
             nb::arg("children"), nb::arg("parents"), nb::arg("vertex").noconvert(), nb::arg("n_links"))
         .def(
+            "__init__",
+            [](Routes* made, In<std::int32_t, 2> next, In<std::int32_t> head, In<std::int32_t> vertex,
+               std::int64_t n_links) {
+                require(next.shape(0) == next.shape(1) && next.shape(0) >= 1 && next.shape(0) <= 1 << 14,
+                        "next: a link from each vertex to each, up to 2^14 of them");
+                require(all_within(head, 0, length(next.shape(0))), "head: vertices that there are");
+                const std::vector<std::int32_t> table(next.data(), next.data() + next.size());
+                make_routes<TableRoutes>(made, vertex, n_links, table, as_vector(head));
+            },
+            nb::arg("next").noconvert(), nb::arg("head").noconvert(), nb::arg("vertex").noconvert(),
+            nb::arg("n_links"))
+        .def(
             "add_loads",
             [](const Routes& routes, In<std::int32_t> source, In<std::int32_t> destination, In<double> bytes,
                Out<double> loads) {

@@ -1,5 +1,8 @@
 #include "petacomm/network/routes.h"
 
+#include <cmath>
+#include <stdexcept>
+
 namespace petacomm {
 
 TorusRoutes::TorusRoutes(const std::vector<int>& shape, const std::vector<bool>& wrap)
@@ -56,6 +59,26 @@ FatTreeRoutes::FatTreeRoutes(const std::vector<int>& children, const std::vector
     }
     for (std::size_t level = 0; level < children.size(); ++level) {
         first_.push_back(first_.back() + below_.back() / below_[level] * copies_[level] * parents_[level]);
+    }
+}
+
+TableRoutes::TableRoutes(const std::vector<std::int32_t>& next, const std::vector<std::int32_t>& head)
+    : n_vertices_(std::lround(std::sqrt(static_cast<double>(next.size())))), next_(next), head_(head) {
+    check();
+}
+
+// Hold that all routes end.
+void TableRoutes::check() const {
+    for (std::int64_t b = 0; b < n_vertices_; ++b) {
+        for (std::int64_t a = 0; a < n_vertices_; ++a) {
+            std::int64_t at = a, hops = 0;
+            while (at != b && ++hops < n_vertices_) {
+                const std::int32_t link = next_[at * n_vertices_ + b];
+                if (link < 0 || link >= n_links()) throw std::invalid_argument("next: links that there are");
+                at = head_[link];
+            }
+            if (at != b) throw std::invalid_argument("next: routes that end");
+        }
     }
 }
 

@@ -159,9 +159,41 @@ class FatTreeRoutes {
     std::vector<std::int64_t> parents_, below_, copies_, first_;
 };
 
+// Routes as a table: the first link of the route from each vertex (row) to each other one.
+class TableRoutes {
+  public:
+    // `next` (n_vertices, n_vertices), `head` (n_links): the vertex at the end of each link. Throws
+    // std::invalid_argument where following them does not lead from one vertex to another.
+    TableRoutes(const std::vector<std::int32_t>& next, const std::vector<std::int32_t>& head);
+
+    std::int64_t n_vertices() const { return n_vertices_; }
+    std::int64_t n_links() const { return static_cast<std::int64_t>(head_.size()); }
+
+    int hops(int a, int b) const {
+        int sum = 0;
+        walk(a, b, [&sum](std::int64_t, double) { ++sum; });
+        return sum;
+    }
+
+    template <class Each>
+    void walk(int a, int b, Each&& each) const {
+        for (int at = a; at != b;) {
+            const std::int32_t link = next_[static_cast<std::size_t>(at) * n_vertices_ + b];
+            each(std::int64_t{link}, 1.0);
+            at = head_[link];
+        }
+    }
+
+  private:
+    void check() const;
+
+    std::int64_t n_vertices_;
+    std::vector<std::int32_t> next_, head_;
+};
+
 // A network and the vertex at which each node is attached.
 struct Routes {
-    std::variant<TorusRoutes, CliqueRoutes, FatTreeRoutes> kind;
+    std::variant<TorusRoutes, CliqueRoutes, FatTreeRoutes, TableRoutes> kind;
     std::vector<std::int32_t> vertex;  // (n_nodes,)
     std::int64_t n_links;
 

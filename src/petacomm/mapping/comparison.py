@@ -151,7 +151,11 @@ class MappingTask:
             n_moves=n_moves,
             seed=self.seed,
         )
-        return self.measure(measured.name, better, begin, refined=True)
+        refined = self.measure(measured.name, better, begin, refined=True)
+        if refined.load <= measured.load:
+            return refined
+        # It has gone by shortest routes, and loads are those of detours.
+        return self.measure(measured.name, measured.placement, begin, refined=True)
 
     def baselines(self) -> list[MeasuredPlacement]:
         """Return the baselines: the identity, and the best of ten random placements.

@@ -35,8 +35,10 @@ from petacomm.topology import (
 from petacomm.topology.detect import detect_allocation
 
 _SHAPES = ("shape", "children", "parents", "sizes")
-_NUMBERS = ("groups", "routers", "nodes_per_router", "cables", "supernodes")
-_PARTS = ("nodes", "hosts", "wrap", *_NUMBERS, *_SHAPES)
+_NUMBERS = ("groups", "nodes_per_router", "cables", "supernodes", "q", "leaves", "spines")
+# What is a number of some networks and the numbers of each dimension of others.
+_EITHER = ("routers",)
+_PARTS = ("nodes", "hosts", "wrap", *_NUMBERS, *_EITHER, *_SHAPES)
 _MACHINE = ("name", "detect", *_PARTS)
 _ANY = "one-node"  # what is not known of a machine that is detected
 _MAP = ("strategy", "refine", "seed")
@@ -264,6 +266,7 @@ class _Reader:
             )
         machine = self._within("name", lambda: load_machine(str(name)), table)
         numbers = {key: table.shape(key) for key in _SHAPES} | {key: table.get(key, int) for key in _NUMBERS}
+        numbers |= {key: table.get(key, (int, list)) for key in _EITHER}
         numbers["wrap"] = table.get("wrap", (bool, list))
         if "shape" in given:
             numbers["shape"] = list(parse_shape(given["shape"]))

@@ -11,7 +11,7 @@ from petacomm.mapping.comparison import MeasuredPlacement
 from petacomm.mapping.job import MappingJob
 from petacomm.mapping.metrics import concurrent_loads
 from petacomm.network.prediction_table import format_seconds
-from petacomm.topology import Allocation, CliqueHierarchy, FatTree, Network, Torus
+from petacomm.topology import Allocation, CliqueHierarchy, FatTree, Network, RouterNetwork, Torus
 
 
 def job_title(job: MappingJob) -> str:
@@ -31,6 +31,8 @@ def describe_network(network: Network) -> str:
         return f"cliques of {shape_text(level.size for level in network.levels)}"
     if isinstance(network, FatTree):
         return f"a fat tree of {shape_text(network.children)}"
+    if isinstance(network, RouterNetwork):
+        return f"a {type(network).__name__} of {shape_text(network.shape)}"
     return f"a network of {network.n_nodes:,} nodes"
 
 

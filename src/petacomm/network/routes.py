@@ -12,7 +12,7 @@ from petacomm.base.typing import FloatArray, Int32Array
 from petacomm.network import _network
 from petacomm.network.link_load import Traffic
 from petacomm.network.routing import ROUTINGS
-from petacomm.topology import CliqueHierarchy, FatTree, Network, Torus, full_network
+from petacomm.topology import CliqueHierarchy, FatTree, Network, RouterNetwork, Torus, full_network
 
 # The kernels store the loads of all links and the positions of all nodes.
 _MAX_LINKS = 100_000_000
@@ -39,6 +39,9 @@ def kernel_routes(network: Network) -> Any:
         cables = [0 if level.fully_linked else level.cables for level in levels]
         consecutive = [level.arrangement == "consecutive" for level in levels]
         kind = {"sizes": [level.size for level in levels], "cables": cables, "consecutive": consecutive}
+    elif isinstance(full, RouterNetwork):
+        vertex = full.router_of(vertex)
+        kind = {"next": full.next_links, "head": full.link_ends()[1].astype(np.int32)}
     elif isinstance(full, FatTree):
         kind = {"children": list(full.children), "parents": list(full.parents)}
     else:
@@ -98,9 +101,10 @@ def routed_link_loads(
 def _detours(network: Network) -> tuple[Int32Array, Int32Array, Int32Array]:
     """Return the heads of links, the groups of routers, and the routers by way of which detours go."""
     _, full = full_network(network)
-    if not isinstance(full, CliqueHierarchy) or len(np.unique(full.router_groups())) < 3:
+    if not isinstance(full, CliqueHierarchy | RouterNetwork) or len(np.unique(full.router_groups())) < 3:
         raise ConfigError(f"detours on a {type(full).__name__} without a third group", mend='route "minimal"')
-    columns = (full.link_ends()[1], full.router_groups(), np.arange(full.n_vertices))
+    routers = np.unique(full.router_of(np.arange(full.n_nodes)))
+    columns = (full.link_ends()[1], full.router_groups(), routers)
     head, groups, middles = (np.ascontiguousarray(column, np.int32) for column in columns)
     return head, groups, middles
 

@@ -9,7 +9,7 @@ import numpy as np
 from petacomm.base.errors import ConfigError, did_you_mean
 from petacomm.base.typing import FloatArray
 from petacomm.network.bluegene_wires import network_number
-from petacomm.topology import CliqueHierarchy, FatTree, Machine, Network, full_network
+from petacomm.topology import CliqueHierarchy, FatTree, Machine, Network, RouterNetwork, full_network
 
 ROUTINGS = ("minimal", "valiant", "ugal")
 
@@ -29,8 +29,10 @@ def machine_routing(machine: Machine) -> str:
     return str(routing)
 
 
-def n_levels(network: FatTree | CliqueHierarchy) -> int:
+def n_levels(network: FatTree | CliqueHierarchy | RouterNetwork) -> int:
     """Return the number of levels of links of a network of switches."""
+    if isinstance(network, RouterNetwork):
+        return network.n_levels
     return len(network.parents) if isinstance(network, FatTree) else len(network.levels)
 
 
@@ -43,7 +45,7 @@ def link_capacities(machine: Machine, network: Network) -> FloatArray | None:
     _, full = full_network(network)
     levels = machine.network.get("level_bandwidths")
     if (
-        isinstance(full, FatTree | CliqueHierarchy)
+        isinstance(full, FatTree | CliqueHierarchy | RouterNetwork)
         and isinstance(levels, list)
         and len(levels) == n_levels(full)
     ):

@@ -10,7 +10,7 @@ import numpy as np
 from petacomm.base.errors import ConfigError
 from petacomm.base.typing import BoolArray, Int64Array
 from petacomm.network import _network
-from petacomm.topology import CliqueHierarchy, FatTree, Network, full_network
+from petacomm.topology import CliqueHierarchy, FatTree, Network, RouterNetwork, full_network
 
 # Pairs of switches for which the kernel's tables have the next links: 4 bytes and more each.
 _MAX_PAIRS = 1 << 27
@@ -38,6 +38,8 @@ class SwitchGraph:
     region : int64 (n_vertices,)
         A detour goes by way of a switch of a region other than those of source and destination, and ends as
         soon as it is in that region.
+    middles : int64 (n_middles,)
+        Switches by way of which detours go.
     """
 
     n_nodes: int
@@ -49,11 +51,12 @@ class SwitchGraph:
     rises: BoolArray
     level: Int64Array
     region: Int64Array
+    middles: Int64Array
 
     @property
     def has_detours(self) -> bool:
-        """Whether there are switches in three regions."""
-        return len(np.unique(self.region[self.n_nodes :])) > 2
+        """Whether detours may go by way of three regions."""
+        return len(np.unique(self.region[self.middles])) > 2
 
     def kernel_network(self, detours: bool) -> Any:
         """Return the kernel's tables of the graph, with switches for detours if these are made.
@@ -63,13 +66,12 @@ class SwitchGraph:
         ConfigError
             If the tables would take too much memory.
         """
-        switches = np.arange(self.n_nodes, self.n_vertices)
-        stops = len(switches) if detours else min(self.n_nodes, len(switches))
-        if stops * len(switches) > _MAX_PAIRS:
-            what = f"routes between {len(switches):,} switches do not fit the tables of the simulator"
+        n_switches = self.n_vertices - self.n_nodes
+        if n_switches * (n_switches if detours else min(self.n_nodes, n_switches)) > _MAX_PAIRS:
+            what = f"routes between {n_switches:,} switches do not fit the tables of the simulator"
             raise ConfigError(what, mend="simulate a part of the network")
         columns: dict[str, Any] = {"tail": self.source, "head": self.target, "length": self.length}
-        columns |= {"region": self.region, "middles": switches if detours else switches[:0]}
+        columns |= {"region": self.region, "middles": self.middles if detours else self.middles[:0]}
         columns = {name: np.ascontiguousarray(column, np.int32) for name, column in columns.items()}
         rises, kind = (np.ascontiguousarray(column, np.uint8) for column in (self.rises, self.level + 1))
         return _network.SwitchNetwork(self.n_nodes, self.n_vertices, rises=rises, kind=kind, **columns)
@@ -88,6 +90,8 @@ def switch_graph(network: Network) -> SwitchGraph:
         return _fat_tree_graph(full, nodes)
     if isinstance(full, CliqueHierarchy):
         return _attached_graph(full, nodes, *_clique_rules(full))
+    if isinstance(full, RouterNetwork):
+        return _attached_graph(full, nodes, full.link_lengths(), full.changes_channel())
     raise ConfigError(f"a {type(full).__name__} is no network of switches", mend="take one that is")
 
 
@@ -110,11 +114,12 @@ def _fat_tree_graph(tree: FatTree, nodes: Int64Array) -> SwitchGraph:
         rises=np.zeros(len(kept), np.bool_),
         level=tree.link_levels()[kept],
         region=np.zeros(n_vertices, np.int64),
+        middles=np.arange(0),
     )
 
 
 def _attached_graph(
-    network: CliqueHierarchy, nodes: Int64Array, length: Int64Array, rises: BoolArray
+    network: CliqueHierarchy | RouterNetwork, nodes: Int64Array, length: Int64Array, rises: BoolArray
 ) -> SwitchGraph:
     """Return the graph of a network whose nodes are attached to routers by links that it does not number."""
     n, (source, target) = len(nodes), network.link_ends()
@@ -130,6 +135,7 @@ def _attached_graph(
         rises=np.concatenate([rises, np.zeros(2 * n, np.bool_)]),
         level=np.concatenate([network.link_levels(), apart]),
         region=np.concatenate([np.full(n, -1), network.router_groups()]),
+        middles=n + np.unique(network.router_of(np.arange(network.n_nodes))),
     )
 
 

@@ -13,6 +13,10 @@ from petacomm.topology.networks import describes_switches as describes_switches
 from petacomm.topology.networks import make_network as make_network
 from petacomm.topology.networks import network_shape as network_shape
 from petacomm.topology.rectangle import find_rectangle as find_rectangle
+from petacomm.topology.router_networks import DragonflyPlus as DragonflyPlus
+from petacomm.topology.router_networks import HyperX as HyperX
+from petacomm.topology.router_networks import RouterNetwork as RouterNetwork
+from petacomm.topology.router_networks import SlimFly as SlimFly
 from petacomm.topology.switched import CliqueHierarchy as CliqueHierarchy
 from petacomm.topology.switched import CliqueLevel as CliqueLevel
 from petacomm.topology.switched import FatTree as FatTree

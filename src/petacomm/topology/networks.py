@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy.typing as npt
@@ -10,6 +10,7 @@ import numpy.typing as npt
 from petacomm.base.errors import ConfigError, did_you_mean
 from petacomm.base.typing import Int64Array
 from petacomm.topology.machine import Machine
+from petacomm.topology.router_networks import DragonflyPlus, HyperX, RouterNetwork, SlimFly
 from petacomm.topology.switched import CliqueHierarchy, CliqueLevel, FatTree, dragonfly, percs
 from petacomm.topology.torus import Torus
 
@@ -32,7 +33,7 @@ def network_shape(network: Network) -> tuple[int, ...]:
 
     Those of a switched network are the members of each level, from the top.
     """
-    if isinstance(network, Torus):
+    if isinstance(network, Torus | RouterNetwork):
         return network.shape
     if isinstance(network, FatTree):
         return network.children[::-1]
@@ -49,6 +50,9 @@ _KINDS = {
     "dragonfly": ("groups", "routers", "nodes_per_router"),
     "percs": ("supernodes",),
     "cliques": ("sizes",),
+    "hyperx": ("routers", "nodes_per_router"),
+    "slim fly": ("q",),
+    "dragonfly+": ("groups", "leaves", "spines", "nodes_per_router"),
 }
 
 
@@ -96,23 +100,40 @@ def make_network(machine: Machine, **overrides: Any) -> Network:
             mend=did_you_mean(str(kind), list(_KINDS)),
         )
     numbers = [_number(machine, table, key) for key in _KINDS[kind]]
-    if kind in ("torus", "mesh"):
-        return Torus(numbers[0], table.get("wrap", kind == "torus"))
-    if kind == "fat tree":
-        return FatTree(*numbers)
-    if kind == "cliques":
-        return CliqueHierarchy([CliqueLevel(size, True) for size in numbers[0]])
-    if kind == "dragonfly":
-        cables = _number(machine, table, "cables") if "cables" in table else 1
-        groups, routers, nodes_per_router = numbers
-        arrangement = table.get("arrangement", "round-robin")
-        return dragonfly(groups, routers, nodes_per_router, cables, arrangement)
-    return percs(*numbers)
+    given = [key for key in ("cables", "nodes_per_router") if key in table]
+    optional: dict[str, Any] = {key: _number(machine, table, key) for key in given}
+    return _MAKERS[kind](numbers, table, optional)
+
+
+def _make_dragonfly(numbers: Any, table: Mapping[str, Any], optional: Mapping[str, Any]) -> Network:
+    groups, routers, nodes_per_router = numbers
+    arrangement = table.get("arrangement", "round-robin")
+    return dragonfly(groups, routers, nodes_per_router, optional.get("cables", 1), arrangement)
+
+
+def _chosen(optional: Mapping[str, Any], key: str) -> dict[str, Any]:
+    return {key: optional[key]} if key in optional else {}
+
+
+# Networks by their kind: functions of the required numbers, the table of the file, and the optional numbers.
+_MAKERS: dict[str, Callable[[Any, Mapping[str, Any], Mapping[str, Any]], Network]] = {
+    "torus": lambda numbers, table, _: Torus(numbers[0], table.get("wrap", True)),
+    "mesh": lambda numbers, table, _: Torus(numbers[0], table.get("wrap", False)),
+    "fat tree": lambda numbers, *_: FatTree(*numbers),
+    "dragonfly": _make_dragonfly,
+    "percs": lambda numbers, *_: percs(*numbers),
+    "cliques": lambda numbers, *_: CliqueHierarchy([CliqueLevel(size, True) for size in numbers[0]]),
+    "hyperx": lambda numbers, _, optional: HyperX(*numbers, **_chosen(optional, "cables")),
+    "slim fly": lambda numbers, _, optional: SlimFly(*numbers, **_chosen(optional, "nodes_per_router")),
+    "dragonfly+": lambda numbers, _, optional: DragonflyPlus(*numbers, **_chosen(optional, "cables")),
+}
 
 
 def _number(machine: Machine, table: dict[str, Any], key: str) -> Any:
     value = table.get(key)
-    is_list = key in ("shape", "children", "parents", "sizes")
+    is_list = key in ("shape", "children", "parents", "sizes") or (
+        table.get("kind") == "hyperx" and (key == "routers" or isinstance(value, list | tuple))
+    )
     items: Sequence[Any] = value if isinstance(value, list | tuple) and is_list else [value]
     if isinstance(value, list | tuple) != is_list or not all(
         type(item) is int and item > 0 for item in items

@@ -1,10 +1,12 @@
 """Jobs: files, the errors of invalid files, and comparisons with the baselines."""
 
+import dataclasses
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+from machine_files import write_machine
 
 from petacomm.base.errors import ConfigError, Termination
 from petacomm.mapping import STRATEGIES, Resources, mapping_metrics, nlpkkt_graph, place_ranks
@@ -14,6 +16,7 @@ from petacomm.mapping.graph_sources import grid_graph, subgrid_alltoall_graph
 from petacomm.mapping.job import load_mapping_job
 from petacomm.mapping.launchers import write_launcher_file
 from petacomm.mapping.mapping_table import phase_rows
+from petacomm.mapping.metrics import placement_link_loads
 from petacomm.mapping.packet_time import simulate_placement
 from petacomm.network.routing import link_capacities
 from petacomm.topology import Allocation, Torus, load_machine, percs
@@ -65,6 +68,28 @@ def test_a_dragonfly_has_the_cables_that_are_given(tmp_path: Path) -> None:
         for more in ("", "cables = 4\n")
     ]
     assert links == [12 * 3 + 6, 12 * 3 + 4 * 6]
+
+
+@pytest.mark.parametrize(
+    ("kind", "numbers", "n_nodes"),
+    [
+        ("hyperx", "routers = [3, 4]\nnodes_per_router = 2\n", 24),
+        ("slim fly", "q = 3\nnodes_per_router = 1\n", 18),
+        ("dragonfly+", "groups = 3\nleaves = 2\nspines = 2\nnodes_per_router = 2\n", 12),
+    ],
+)
+@pytest.mark.parametrize("routing", ["minimal", "valiant", "ugal"])
+def test_ranks_are_placed_on_other_networks_by_their_routing(
+    tmp_path: Path, kind: str, numbers: str, n_nodes: int, routing: str
+) -> None:
+    machine = dataclasses.replace(load_machine("percs"), network={"kind": kind, "routing": routing})
+    (tmp_path / "m.toml").write_text(write_machine(machine))
+    head = f'ranks = 12\n[graph]\ngrid = "3x4"\nbytes = 1000\n[machine]\nname = "{tmp_path}/m.toml"\n'
+    job = load_mapping_job(written(tmp_path, head + numbers))
+    assert job.resources.network.n_nodes == n_nodes and job.routing == routing
+    result = map_ranks(job.task)
+    loads = placement_link_loads(job.graph, result.chosen.placement, job.resources.network, routing)
+    assert loads.max() == result.chosen.metrics.largest_load <= result.identity.metrics.largest_load
 
 
 DETECTED = '[graph]\ngrid = "2x4"\nbytes = 1000\n[machine]\ndetect = true\n'

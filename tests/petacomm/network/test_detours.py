@@ -11,7 +11,10 @@ from petacomm.topology import (
     Allocation,
     CliqueHierarchy,
     CliqueLevel,
+    DragonflyPlus,
     FatTree,
+    HyperX,
+    SlimFly,
     Torus,
     dragonfly,
     percs,
@@ -23,6 +26,9 @@ NETWORKS = [
     dragonfly(4, 4, 1, cables=2, arrangement="consecutive"),
     CliqueHierarchy([CliqueLevel(3, True), CliqueLevel(2, True)], 2),
     percs(3),
+    HyperX((2, 3), 2, (1, 2)),
+    SlimFly(3, 1),
+    DragonflyPlus(4, 2, 3, 1, cables=2),
 ]
 
 
@@ -32,24 +38,36 @@ def random_traffic(network, seed, n=40):
     return Traffic(source, destination, rng.integers(1, 1000, n).astype(float))
 
 
+def routes(network, at, end):
+    """Yield the links of the route between two routers, of which the first need not have nodes."""
+    if isinstance(network, CliqueHierarchy):
+        yield from network.route(at * network.nodes_per_vertex, end * network.nodes_per_vertex)
+        return
+    while at != end:
+        link = network.next_links[at, end]
+        yield link
+        at = network.link_ends()[1][link]
+
+
 def summed_detours(network, traffic):
     """Return the loads of all detours, one after the other."""
     loads, groups = np.zeros(network.n_links), network.router_groups()
     head = network.link_ends()[1]
-    node = np.searchsorted(network.router_of(np.arange(network.n_nodes)), np.arange(network.n_vertices))
+    node = {int(router): node for node, router in enumerate(network.router_of(np.arange(network.n_nodes)))}
     for a, b, n_bytes in zip(traffic.source, traffic.destination, traffic.n_bytes, strict=True):
         start, end = network.router_of([a, b])
-        middles = np.flatnonzero((groups != groups[start]) & (groups != groups[end]))
+        middles = [one for one in node if groups[one] not in (groups[start], groups[end])]
         if groups[start] == groups[end]:
             loads[network.route(a, b)] += n_bytes
             continue
         for middle in middles:
             at = start
-            for link in network.route(a, int(node[middle])):
+            for link in network.route(a, node[middle]):
                 if groups[at] != groups[middle]:
                     loads[link] += n_bytes / len(middles)
                     at = head[link]
-            loads[network.route(int(node[at]), b)] += n_bytes / len(middles)
+            for link in routes(network, int(at), int(end)):
+                loads[link] += n_bytes / len(middles)
     return loads
 
 

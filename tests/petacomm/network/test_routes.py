@@ -11,8 +11,11 @@ from petacomm.topology import (
     Allocation,
     CliqueHierarchy,
     CliqueLevel,
+    DragonflyPlus,
     FatTree,
+    HyperX,
     Network,
+    SlimFly,
     Torus,
     dragonfly,
     percs,
@@ -28,6 +31,9 @@ SWITCHED: list[Network] = [
         [CliqueLevel(3, True), CliqueLevel(2, True), CliqueLevel(4, False), CliqueLevel(3, False)]
     ),
     FatTree([4, 3, 2], [1, 2, 3]),
+    HyperX((3, 2, 2), 2, (1, 3, 2)),
+    SlimFly(4, 2),
+    DragonflyPlus(4, 2, 3, 2, cables=2),
 ]
 
 

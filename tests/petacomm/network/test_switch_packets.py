@@ -16,7 +16,18 @@ from petacomm.network import (
     Traffic,
     routed_link_loads,
 )
-from petacomm.topology import Allocation, CliqueHierarchy, CliqueLevel, FatTree, Torus, dragonfly, percs
+from petacomm.topology import (
+    Allocation,
+    CliqueHierarchy,
+    CliqueLevel,
+    DragonflyPlus,
+    FatTree,
+    HyperX,
+    SlimFly,
+    Torus,
+    dragonfly,
+    percs,
+)
 
 LINK = 10e9
 HARDWARE = SwitchHardware(256, 240, 32, (LINK,), LINK, 24e-9, 16 * 256)
@@ -119,6 +130,11 @@ def test_detours_are_at_most_twice_as_long_and_pass_three_groups(routing, seed):
         percs(3),
         CliqueHierarchy([CliqueLevel(3, True), CliqueLevel(3, False), CliqueLevel(3, False)], 2),
         CliqueHierarchy([CliqueLevel(4, True), CliqueLevel(3, True)], 2),
+        HyperX((3, 4), 3, (1, 2)),
+        SlimFly(5, 2),
+        SlimFly(4, 2),
+        DragonflyPlus(5, 3, 2, 2),
+        DragonflyPlus(4, 2, 4, 2, cables=3),
     ],
 )
 def test_buffers_of_one_packet_never_deadlock(network, routing):
@@ -139,11 +155,26 @@ def test_fat_trees_never_deadlock_and_use_one_channel():
 
 
 def test_channels_are_those_of_kim_et_al():
-    for network in (KIM, dragonfly(4, 3, 1, cables=2), percs(3)):
+    for network in (KIM, dragonfly(4, 3, 1, cables=2), percs(3), DragonflyPlus(5, 3, 2, 2)):
         channels = [
             SwitchSimulator(network, HARDWARE, way).n_channels for way in ("minimal", "valiant", "ugal")
         ]
         assert channels == [2, 3, 3]
+
+
+def test_channels_rise_with_each_link_where_there_are_no_groups():
+    for network, hops in ((SlimFly(5), 2), (HyperX((3, 3, 3)), 3), (HyperX((4,)), 1)):
+        channels = [SwitchSimulator(network, HARDWARE, way).n_channels for way in ("minimal", "ugal")]
+        assert channels == [hops, 2 * hops]
+
+
+@pytest.mark.parametrize("network", [HyperX((4, 3), 2), SlimFly(5, 2), DragonflyPlus(5, 3, 2, 2)])
+def test_packets_take_shortest_routes_between_routers(network):
+    messages = random_messages(network, 7, 200)
+    run = SwitchSimulator(network, HARDWARE).simulate(messages)
+    assert run.hops == np.dot(
+        n_packets(messages.n_bytes), network.hops(messages.source, messages.destination)
+    )
 
 
 def test_a_seed_gives_the_same_run_again_in_any_thread_and_another_seed_another():
