@@ -225,6 +225,10 @@ def _with_times(prediction: Prediction, call: CollectiveCall, model: NetworkMode
     needs_loads = has_links and timed.algorithm not in (*WIRES, *_PACKET_ALGORITHMS)
     if needs_loads and timed.loaded is None:
         return timed
+    if timed.algorithm in _PACKET_ALGORITHMS and model.hardware is None:
+        return dataclasses.replace(
+            timed, why="the file says nothing of packets and what they cost processors"
+        )
     seconds = [value for value in (timed.closed, timed.loaded) if value is not None]
     return dataclasses.replace(timed, seconds=max(seconds, default=None))
 

@@ -99,7 +99,8 @@ class CollectiveQuery:
         if self.shape is None:
             return self._without_shape(collective, machine, n_elements, given)
         partition = _make_partition(machine, parse_shape(self.shape), self.mode)
-        hardware = make_hardware(machine)
+        # Where nothing is said of packets, times are those of latencies and links.
+        hardware = make_hardware(machine) if "packet" in machine.network else None
         if self.nodes is not None:
             # Ranks are in the order of the rectangle: rank r is its node r.
             grid, _ = communicator_grid(partition.grid, parse_node_ranges(self.nodes))

@@ -92,6 +92,9 @@ def simulate_collective(
             "packets need a torus, a mesh or a network of switches, with its links",
             mend="give --shape or --ranks on a machine whose file describes one",
         )
+    if isinstance(network, Torus) and model.hardware is None:
+        what = f"machine '{model.machine.name}' has no packets: its file says no 'network.packet'"
+        raise ConfigError(what, mend="see petacomm net predict, or give a file that has them")
     simulator = _make_simulator(call, model, network, policy, routing, seed)
     schedule = make_schedule(call, name)
     hops = _check_hops(call, schedule, network, simulator.hardware.payload)

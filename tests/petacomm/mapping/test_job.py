@@ -206,7 +206,7 @@ WRONG = [
     ("bytes = 100", "bytes = [1, 2]", ":6: 2 sizes for 3 dimensions"),
     ("bytes = 100", 'bytes = "much"', ":6: 'graph.bytes' must be a whole number or a number or a list"),
     ("bytes = 100", "corner = true", ":6: unknown key 'graph.corner'"),
-    ("bluegene-l", "bluegene-q", ":9: unknown machine"),
+    ("bluegene-l", "bluegene-x", ":9: unknown machine"),
     ("[4, 4, 4]", "[4, 4, 0]", ":10: 'machine.shape' must be whole numbers"),
     ("[4, 4, 4]", '"4x4x"', "is not a shape"),
     ("shape", "shapes", ":10: unknown key 'machine.shapes'"),

@@ -48,8 +48,10 @@ def query(path, collective="alltoall", ranks=72, n_bytes=4800):
 def test_predicted_times_have_the_links_of_switches(tmp_path):
     call, model = query(machine_file(tmp_path, routing="minimal"))
     rows = {row.algorithm: row for row in predict_algorithms(call, model) if not row.unmet}
+    # What a message layer would take to send packets without a protocol is not known of these processors.
+    assert rows["random-order"].loaded > 0 and rows.pop("random-order").seconds is None
     for row in rows.values():
-        assert row.loaded is not None and row.seconds == max(row.closed or 0, row.loaded)
+        assert row.loaded is not None and row.seconds == max(row.closed, row.loaded)
     # Pairs of groups exchange what 8 x 8 pairs of nodes do, by one cable of half the bandwidth; a local link
     # carries what 2 nodes and the 16 in the two groups beyond send each other, and the 2 at each of its ends.
     assert rows["pairwise"].busiest == (2 * 2 * 16 + 4) * 4800
