@@ -63,7 +63,7 @@ def speed() -> None:
         ("dragonfly, 1056, ugal", KIM, "ugal"),
         ("fat tree, 1728", TREE, "minimal"),
     ):
-        simulator, messages = SwitchSimulator(network, HARDWARE, routing), uniform(network.n_nodes, 400, 240)
+        simulator, messages = SwitchSimulator(network, HARDWARE, routing), uniform(network.n_nodes, 80, 1200)
         run, took = min(
             (timed(partial(simulator.simulate, messages)) for _ in range(3)), key=lambda one: one[1]
         )

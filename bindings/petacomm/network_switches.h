@@ -80,7 +80,8 @@ struct Runs<SwitchedHardware> {
         const int packet = packing_of(h).granules(h.payload, 0);
         require(packet <= 255 && packet <= h.channel,
                 "hardware: packets of up to 255 granules, which fit a channel");
-        require(h.ticks.size() == h.hop_ticks.size(), "hardware: ticks and hop_ticks of each kind of link");
+        require(!h.ticks.empty() && h.ticks.size() == h.hop_ticks.size(),
+                "hardware: ticks and hop_ticks of each kind of link");
         require(all_within(h.hop_ticks.data(), h.hop_ticks.size(), 1, most), "hop_ticks: 1 to 2^24");
         for (const auto& ticks : h.ticks)
             require(length(ticks.size()) == packet + 1 && all_within(ticks.data(), ticks.size(), 1, most),

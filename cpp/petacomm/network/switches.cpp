@@ -21,6 +21,7 @@ SwitchSimulator::SwitchSimulator(const SwitchGraph& graph, const SwitchTables& t
       hardware_(hardware),
       seed_(seed),
       n_channels_(tables.n_channels(hardware.routing != Routing::minimal)),
+      n_sizes_(static_cast<std::int32_t>(hardware.ticks.front().size())),
       links_(graph.n_links()),
       queues_(graph.n_links() * n_channels_),
       nodes_(graph.n_nodes) {
@@ -29,9 +30,11 @@ SwitchSimulator::SwitchSimulator(const SwitchGraph& graph, const SwitchTables& t
     has_detours_ = regions.size() > 2;
     for (std::int64_t i = 0; i < graph.n_links(); ++i) {
         links_[i].head = graph.head[i];
+        links_[i].tail = graph.tail[i];
         links_[i].rises = graph.rises[i];
         links_[i].kind = graph.kind[i];
     }
+    for (const auto& kind : hardware.ticks) ticks_.insert(ticks_.end(), kind.begin(), kind.end());
     for (auto& queue : queues_) queue.room = hardware.channel;
 }
 
@@ -62,7 +65,7 @@ void SwitchSimulator::dispatch(const Event& event) {
             break;
         case tail:
             links_[at].busy = 0;
-            if (is_node(graph_.tail[at])) finish_[graph_.tail[at]] = wheel_.now();
+            if (is_node(links_[at].tail)) finish_[links_[at].tail] = wheel_.now();
             serve(at);
             break;
         case credit: {
@@ -282,7 +285,7 @@ void SwitchSimulator::start(std::int32_t link, int channel) {
     queue.head = packet.next;
     --out.waiting;
     out.busy = 1;
-    const std::int64_t wire = hardware_.ticks[out.kind][packet.granules];
+    const std::int64_t wire = ticks_[out.kind * n_sizes_ + packet.granules];
     const std::int64_t hop = hardware_.hop_ticks[out.kind];
     after(wire, tail, link, moved);
     if (is_node(out.head)) {
@@ -296,7 +299,7 @@ void SwitchSimulator::start(std::int32_t link, int channel) {
     }
     ++link_packets_[link];
     link_bytes_[link] += packet.granules * hardware_.granule;
-    const std::int32_t from = graph_.tail[link];
+    const std::int32_t from = out.tail;
     if (is_node(from)) {
         nodes_[from].has_packet = 0;
         feed(from);

@@ -60,8 +60,8 @@ class SwitchSimulator {
         std::int32_t room = 0, load = 0;  // granules; those of `load` wait, or fill the far end
     };
     struct Link {
-        std::int32_t head = 0;  // vertex
-        std::int32_t load = 0;  // granules that wait for it, or fill the buffers beyond it
+        std::int32_t head = 0, tail = 0;  // vertices
+        std::int32_t load = 0;            // granules that wait for it, or fill the buffers beyond it
         std::int32_t waiting = 0;
         std::uint8_t busy = 0, turn = 0, rises = 0, kind = 0;
     };
@@ -100,7 +100,9 @@ class SwitchSimulator {
 
     std::uint64_t seed_;
     int n_channels_;
-    bool has_detours_;  // there is a third region
+    bool has_detours_;                 // there is a third region
+    std::vector<std::int32_t> ticks_;  // (kinds, sizes)
+    std::int32_t n_sizes_;
     std::vector<Link> links_;
     std::vector<Queue> queues_;  // (n_links, channels)
     std::vector<Node> nodes_;
