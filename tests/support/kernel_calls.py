@@ -37,10 +37,15 @@ from kernel_objects import (
     psi_arguments,
     psi_table,
     reading_table,
+    ring_routes,
+    ring_table,
     routes,
     run_lists,
     run_table,
     run_table_of,
+    switch_columns,
+    switch_hardware,
+    switches,
     targets,
     template_table,
     term,
@@ -145,8 +150,24 @@ def _network() -> dict[str, Callable[[], list[Any]]]:
             1, *finish(),
         ],
         "Routes": lambda: [[3, 2], [True, False], numbers(*range(6), dtype=I32), 18],
-        "Routes 2": lambda: [[3, 2], [0, 1], True, numbers(5, 0, 3, dtype=I32), 14],
+        "Routes 2": lambda: [[3, 2], [0, 1], [False, True], numbers(5, 0, 3, dtype=I32), 14],
         "Routes 3": lambda: [[3], [3], numbers(2, 0, dtype=I32), 18],
+        "Routes 4": lambda: [ring_table(), numbers(1, 2, 0, dtype=I32), numbers(0, 2, dtype=I32), 3],
+        "Routes.add_detour_loads": lambda: [
+            ring_routes(), numbers(1, 2, 0, dtype=I32), *[numbers(0, 1, 2, dtype=I32)] * 2,
+            numbers(0, 1, dtype=I32), numbers(1, 0, dtype=I32), full(2), full(3),
+        ],
+        "SwitchNetwork": lambda: switch_columns(),
+        "SwitchNetwork.n_channels": lambda: [switches(), True],
+        "SwitchHardware": lambda: [switches()],
+        "simulate_all_to_all 3": lambda: [
+            switch_hardware(), np.arange(3, dtype=I32), 300, None, 2, 1, *[full(n, I64) for n in (3, 12, 12)],
+        ],
+        "simulate_messages 3": lambda: [
+            switch_hardware(), numbers(0, 2, dtype=I32), numbers(1, 0, dtype=I32), numbers(500, 300),
+            full(2, U8), full(2, I8, -1), full(2, I32, 1), numbers(0, 0, 1), full(1, I32), 300, 1,
+            *[full(n, I64) for n in (3, 12, 12)],
+        ],
         "Routes.add_loads": lambda: [routes(), *pairs(), full(3), full(18)],
         "Routes.count_hops": lambda: [routes(), *pairs(), full(3, I32)],
     }  # fmt: skip
@@ -363,7 +384,8 @@ def right_calls() -> dict[str, list[Callable[[], list[Any]]]]:
         for name, make in own.items():  # a number after the name is of further ones
             calls.setdefault(f"{of(room).__name__}.{name.split()[0]}", []).append(make)
     makers: dict[str, Callable[[], Any]] = {
-        "Convolver": lambda: of("noise").Convolver(128), "TorusHardware": hardware, "Kernels": kernels
+        "Convolver": lambda: of("noise").Convolver(128), "TorusHardware": hardware, "Kernels": kernels,
+        "SwitchHardware": switch_hardware, "SwitchNetwork": switches,
     }  # fmt: skip
     for target in targets():  # properties
         *_, owner, _ = target.split(".")

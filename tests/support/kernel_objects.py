@@ -112,6 +112,45 @@ def routes() -> Any:
     return of("network").Routes([3, 2], [True, False], numbers(*range(6), dtype=I32), 18)
 
 
+def ring_table() -> Any:
+    """Return the first links of routes around three vertices, each of which has a link to the next."""
+    return np.array([[-1, 0, 0], [1, -1, 1], [2, 2, -1]], I32)
+
+
+def ring_routes() -> Any:
+    return of("network").Routes(ring_table(), numbers(1, 2, 0, dtype=I32), numbers(0, 2, dtype=I32), 3)
+
+
+def switch_columns() -> list[Any]:
+    """Return a node at each of three switches, which are linked both ways."""
+    nodes, ring = [0, 1, 2], [3, 4, 5]
+    tail, head = [*ring, *ring, *nodes, *ring], [4, 5, 3, 5, 3, 4, *ring, *nodes]
+    columns = [numbers(*one, dtype=I32) for one in (tail, head, [1] * 12)]
+    columns += [full(12, U8), full(12, U8), numbers(*range(6), dtype=I32), numbers(*ring, dtype=I32)]
+    return [3, 6, *columns]
+
+
+def switches() -> Any:
+    return of("network").SwitchNetwork(*switch_columns())
+
+
+def switch_hardware() -> Any:
+    made = of("network").SwitchHardware(switches())
+    made.ticks, made.hop_ticks, made.routing = [list(range(1, 10))], [5], "ugal"
+    return made
+
+
+def switches_without_middles() -> Any:
+    return of("network").SwitchNetwork(*switch_columns()[:-1], full(0, I32))
+
+
+def switch_hardware_with(**fields: Any) -> Any:
+    made = switch_hardware()
+    for name, value in fields.items():
+        setattr(made, name, value)
+    return made
+
+
 def index() -> Any:
     made = of("mapmaking").PixelIndex(192)
     made.mark(numbers(3, 5, -1, 100, 191, dtype=I32))
@@ -249,6 +288,21 @@ OTHERS: dict[str, list[Callable[[], Any]]] = {
         lambda: run_table_of(65535, 0),
         lambda: run_table_of(1, 0, 3, 9),
     ],
+    "SwitchNetwork": [
+        lambda: of("network").SwitchNetwork(
+            1, 2, *[numbers(*one, dtype=I32) for one in ((0, 1), (1, 0), (1, 1))], full(2, U8, 1),
+            full(2, U8, 255), full(2, I32), full(0, I32),
+        ),
+    ],
+    "SwitchHardware": [
+        lambda: of("network").SwitchHardware(switches()),
+        lambda: of("network").SwitchHardware(switches_without_middles()),
+        lambda: switch_hardware_with(channel=1),
+        lambda: switch_hardware_with(ticks=[]),
+        lambda: switch_hardware_with(ticks=[[1]]),
+        lambda: switch_hardware_with(payload=2**24),
+        lambda: switch_hardware_with(routing="valiant"),
+    ],
     "TorusHardware": [
         lambda: of("network").TorusHardware([], []),
         lambda: of("network").TorusHardware([254] * 6, [True] * 6),
@@ -256,7 +310,8 @@ OTHERS: dict[str, list[Callable[[], Any]]] = {
     "Routes": [
         lambda: of("network").Routes([2], [False], full(1, I32), 2),
         lambda: of("network").Routes([3], [3], numbers(2, 0, dtype=I32), 18),
-        lambda: of("network").Routes([3, 2], [0, 1], True, numbers(5, 0, 3, dtype=I32), 14),
+        lambda: of("network").Routes([3, 2], [0, 1], [False, True], numbers(5, 0, 3, dtype=I32), 14),
+        ring_routes,
     ],
     "PixelIndex": [
         lambda: of("mapmaking").PixelIndex(0),

@@ -30,10 +30,11 @@ NUMBERS = [-(2**63), -(2**31), -1, 0, 1, 2, 3, 7, 2**31 - 1, 2**31, 2**62, 2**63
 # Functions that take as long as their numbers say, up to 2^40 bytes of a message: no numbers in between.
 SIMULATIONS = "simulate_all_to_all", "simulate_messages", "refine"
 REALS = [np.nan, np.inf, -np.inf, -1.0, 0.0, 0.5, 1e-310, 1e300]
-# Operations and flows of reductions, arbitrations and ties of routers, and what is none of them.
+# Operations and flows of reductions, arbitrations, ties and routings of routers, and what is none of them.
 WORDS = [
     *("sum", "max", "min", "or", "everywhere", "onto_owners", "from_owners", "onto_slots", "from_slots"),
     *("in_node_order", "round-robin", "longest-queue", "farthest", "plus", "parity", "random", "", "mean"),
+    *("minimal", "valiant", "ugal"),
 ]
 LENGTHS = [0, 1, 2, 3, 4, 6, 8, 18, 64]
 
