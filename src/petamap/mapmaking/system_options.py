@@ -69,7 +69,7 @@ class SystemOptions:
     flags: str = "exact"
     preconditioner: str = "auto"
     rcond_min: float = 1e-3
-    rcond_solved: float = 1e-8
+    rcond_solved: float = 1e-6
     distribution: Distribution = STREAMS
     reduction: str = AUTO
     setup: str = "rendezvous"

@@ -38,7 +38,7 @@ def test_each_number_stands_with_its_source(name, capsys):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["bluegene"], "did you mean 'bluegene-l'"),
+        (["bluegen-l"], "did you mean 'bluegene-l'"),
         (["none.toml"], "none.toml: cannot be read"),
         (["jaguar", "more"], "unknown argument 'more'"),
     ],

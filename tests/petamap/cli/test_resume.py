@@ -13,7 +13,8 @@ from mpi import MPIEXEC
 from petamap.cli.main import main
 from petamap.data.run_summary import Summary
 
-# 1/f noise with a high knee needs many iterations, and little data little time for each.
+# 1/f noise with a high knee needs many iterations, the more so with many unknown samples, and little data
+# little time for each.
 TEXT = """\
 [run]
 name = "long"
@@ -25,6 +26,7 @@ n_lag = 512
 tolerance = 1e-11
 max_iterations = 2000
 rcond_min = 1e-2
+rcond_solved = 1e-2
 [products]
 report = false
 [[source]]

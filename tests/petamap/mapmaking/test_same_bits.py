@@ -18,7 +18,7 @@ WAYS = [
     ("dense", "rendezvous", 2, "keep", "detector-major"),
     ("hybrid", "gather-sift", 1, "recompute", "streams"),
 ]
-SOLVER = {"tolerance": 1e-6, "max_iterations": 4, "rcond_min": 0.235}
+SOLVER = {"tolerance": 1e-6, "max_iterations": 4, "rcond_min": 0.235, "rcond_solved": 0.235}
 TO_NOISE = {"tolerance": "1% of noise", "max_iterations": 60}
 
 

@@ -29,10 +29,10 @@ def seen_within(angle):
 
 @pytest.mark.parametrize("preconditioner", ["block-diagonal", "two-level"])
 def test_a_pixel_that_is_cut_is_solved_for_with_the_others(preconditioner):
-    made = seen_within(0.2)
+    made = seen_within(0.5)
     system = make_system([made], numbered(6), n_lag=5, preconditioner=preconditioner)
     without = make_system([made], numbered(6), n_lag=5, rcond_solved=1e-3)
-    assert 1e-8 < system.statistics.rcond[3] < 1e-3
+    assert 1e-6 < system.statistics.rcond[3] < 1e-3
     assert system.keys[system.statistics.dead].tolist() == [3] and not system.statistics.unsolved.any()
     assert n_gap_samples(without) == n_gap_samples(system) + system.statistics.hits[3]
     solution = solve(system, tolerance=1e-11)
@@ -44,9 +44,9 @@ def test_a_pixel_that_is_cut_is_solved_for_with_the_others(preconditioner):
 
 
 def test_samples_of_a_pixel_that_cannot_be_solved_for_are_unknowns():
-    made = seen_within(1e-4)
+    made = seen_within(0.05)
     system = make_system([made], numbered(6), n_lag=5)
-    assert system.statistics.rcond[3] < 1e-8
+    assert system.statistics.rcond[3] < 1e-6
     assert system.keys[system.statistics.unsolved].tolist() == [3]
     as_flags = dense([made], numbered(6), "IQU", 5, dead=(3,)).map().reshape(6, 3)
     np.testing.assert_allclose(full_map(system, solve(system).map.pixels)[ALIVE], as_flags[ALIVE], atol=1e-9)

@@ -97,8 +97,9 @@ def left(observation, errors):
     system, found = solved(dataclasses.replace(observation, signals=wrong))
     assert found.iterations <= 1.5 * clean[1].iterations
     factors = gather_amplitudes(system, found).values.reshape(errors.shape)
+    written = ~system.statistics.dead
     q, q_clean, q_raw, q_found = (
-        np.squeeze(one.map.pixels)[:, 1:] for one in (sky[1], clean[1], raw[1], found)
+        np.squeeze(one.map.pixels)[written, 1:] for one in (sky[1], clean[1], raw[1], found)
     )
     noise = (q_clean - q).std()
     return factors, (q_raw - q_clean).std() / noise, (q_found - q_clean).std() / noise

@@ -144,20 +144,15 @@ class SolverOptions:
     """How the map is solved for."""
 
     tolerance: float | str = option(
-        1e-6,
-        whole="noise",
+        1e-6, whole="noise", minimum=0.0, maximum=1.0,
         help="relative residual to stop at, or error of the map at every scale in units of its noise",
-        minimum=0.0,
-        maximum=1.0,
-    )
+    )  # fmt: skip
     max_iterations: int = option(200, help="iterations at most", minimum=0, maximum=10**6)
     stall_iterations: int = option(
-        0,
+        0, minimum=0, maximum=10**6,
         help="stop after as many iterations without a smaller residual, which may be hundreds on the way "
         "down; 0: never",
-        minimum=0,
-        maximum=10**6,
-    )
+    )  # fmt: skip
     flags: str = option(
         "exact",
         choices=("exact", "levels", "cut"),
@@ -175,12 +170,10 @@ class SolverOptions:
         1e-3, help="pixels with a smaller reciprocal condition are cut", minimum=0.0, maximum=1.0
     )
     rcond_solved: float = option(
-        1e-8,
-        help="samples of pixels with a smaller one are treated as flagged; pixels between this and rcond_min "
-        "are solved for with the map, but not written",
-        minimum=0.0,
-        maximum=1.0,
-    )
+        1e-6, minimum=0.0, maximum=1.0,
+        help="samples of pixels with a smaller one are treated as flagged; pixels between it and rcond_min "
+        "are solved for, but not written",
+    )  # fmt: skip
     on_stall: str = option(
         "stop", choices=("stop", "error"), help="when the iterations end above the tolerance"
     )
