@@ -38,7 +38,7 @@ def closing_table(summary: Summary, report: Path | None) -> str:
     seen = f"{totals.pixels_observed:,} observed, {totals.pixels_cut:,} cut"
     n_maps = len(summary.components or summary.bands)
     of = f"{n_maps} maps" if n_maps else "the map"
-    rows.append(("pixels", f"{seen}, {solved:,} solved for ({_share(solved, totals.pixels)} of {of})"))
+    rows.append(("pixels", f"{seen}, {solved:,} mapped ({_share(solved, totals.pixels)} of {of})"))
     if (noise := summary.noise) is not None and noise.shortest is not None:
         bands = noise.shortest - 1, noise.n_lag - 1
         rows.append(("noise", describe_bands(*bands, noise.loss, noise.misstated)))

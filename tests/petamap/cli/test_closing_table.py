@@ -11,7 +11,7 @@ def test_closing_table(make_summary, tmp_path):
         "iterations   45, relative residual 1.04e-10",
         "map error    at most 4.2e-05% of its noise in any mode (large scales: about 4.1e-08%)",
         "samples      30,984,215 used of 31,104,000 (99.6%)",
-        "pixels       12,288 observed, 3 cut, 12,285 solved for (12.3% of the map)",
+        "pixels       12,288 observed, 3 cut, 12,285 mapped (12.3% of the map)",
         "peak memory  436 MB a rank in all (pointing and flags kept: 14.0 B a sample)",
         f"report       {tmp_path / 'report.html'}",
         "warnings     1, each told above",

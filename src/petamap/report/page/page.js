@@ -20,7 +20,7 @@ function opening(s) {
     el("div", { class: "tiles" },
       tile(scaled(t.samples_used, "", ["", " k", " M", " G", " T"], 1000), "samples used", `${figure(100 * t.samples_used / Math.max(t.samples, 1), 3)}% of ${whole(t.samples)}`),
       tile(whole(t.detectors), t.detectors === 1 ? "detector" : "detectors", `${whole(t.observations)} observation${t.observations === 1 ? "" : "s"}`),
-      tile(whole(t.pixels_observed - t.pixels_cut), "pixels solved for", `${figure(100 * (t.pixels_observed - t.pixels_cut) / t.pixels, 3)}% of ${maps > 1 ? `${maps} maps` : "the map"}; ${t.pixels_cut ? `${whole(t.pixels_cut)} seen and cut` : "none cut"}`),
+      tile(whole(t.pixels_observed - t.pixels_cut), "pixels mapped", `${figure(100 * (t.pixels_observed - t.pixels_cut) / t.pixels, 3)}% of ${maps > 1 ? `${maps} maps` : "the map"}; ${t.pixels_cut ? `${whole(t.pixels_cut)} seen and cut` : "none cut"}`),
       s.solver && tile(whole(s.solver.iterations), "iterations", `${s.solver.error_bound != null ? `map error at most ${ofNoise(s.solver.error_bound)}` : `relative residual ${figure(s.solver.relative_residual, 2)}`}${s.resumed > 0 ? `; resumed ${s.resumed === 1 ? "once" : `${s.resumed} times`}` : ""}`),
       tile(seconds(total), "in all phases", `${s.environment.ranks} rank${s.environment.ranks > 1 ? "s" : ""} × ${s.environment.threads} thread${s.environment.threads > 1 ? "s" : ""}`),
       tile(bytes(s.memory.peak_bytes), "peak memory of a rank", `${figure(s.memory.bytes_per_sample, 3)} bytes a sample for pointing and flags`)));
