@@ -120,15 +120,15 @@ ASAN := .venv-asan
 TSAN := .venv-tsan
 SANITIZER = --config-settings=cmake.define.PETAMAP_SETS=v2 --config-settings=cmake.define.PETAMAP_SANITIZE
 mapmaking_tests = $(patsubst %,tests/petamap/mapmaking/test_%.py,$(1))
-THREADED_TESTS := $(call mapmaking_tests,common_modes detector_pairs normal_operator recycling signal_faults single_pass weights) \
+THREADED_TESTS := $(call mapmaking_tests,common_modes detector_pairs normal_operator recycling signal_faults single_pass vector_digest weights) \
 	$(addprefix tests/petamap/,simulation/test_noise.py sky/test_pixels.py spectra/test_coupling.py) \
 	$(addprefix tests/petacomm/,redistribution/test_row_lists.py reduction/test_row_runs.py) \
 	tests/petacomm/reduction/test_fixed_point.py::test_kernels_against_python \
 	tests/petacomm/sharing/test_setup.py::test_rows_of_keys_in_any_order
-MEMORY_TESTS = $(call mapmaking_tests,binned_only detector_pairs gap_kernels normal_operator recycling signal_kernels single_pass) \
+MEMORY_TESTS = $(call mapmaking_tests,binned_only detector_pairs gap_kernels normal_operator recycling signal_kernels single_pass vector_digest) \
 	$(call mapmaking_tests,template_sharing templates_kernels weights) \
 	$(addprefix tests/petamap/,arrays/test_angles_read.py noise pointing simulation sky) \
-	$(addprefix tests/petamap/,planning/test_pixel_coverage.py spectra/test_coupling.py) \
+	$(addprefix tests/petamap/,planning/test_cut_pixels.py planning/test_pixel_coverage.py spectra/test_coupling.py) \
 	$(addprefix tests/petacomm/,base/test_distinct.py base/test_exact.py) \
 	$$(git ls-files -co --exclude-standard $(addprefix tests/petacomm/,mapping network redistribution reduction sharing) | \
 	grep 'test_.*\.py$$' | xargs grep -L '^from mpi import')

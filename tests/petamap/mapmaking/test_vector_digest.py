@@ -27,7 +27,7 @@ def hashes_by_numpy(keys, values, kind):
 @given(
     seed=st.integers(0, 1 << 32), n=st.integers(0, 300), n_columns=st.integers(1, 4), kind=st.integers(0, 1)
 )
-def test_hashes_are_those_of_numpy_in_any_order(seed, n, n_columns, kind, n_threads):
+def test_hashes_by_threads_are_those_of_numpy_in_any_order(seed, n, n_columns, kind, n_threads):
     draw = np.random.default_rng(seed)
     keys, values = draw.integers(0, 1 << 60, n), draw.standard_normal((n, n_columns))
     wanted, found = hashes_by_numpy(keys, values, kind), np.zeros(2, np.uint64)
