@@ -50,6 +50,8 @@ class Gaps:
 
     def add(self, position: int, gaps: BoolArray) -> None:
         """Mark gaps among consecutive held samples from a position that is a multiple of 8."""
+        if not gaps.any():  # what is never written takes no memory
+            return
         bits = np.packbits(gaps, bitorder="little")
         self.bits[position // 8 : position // 8 + len(bits)] |= bits
 
