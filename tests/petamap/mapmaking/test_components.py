@@ -366,11 +366,12 @@ def test_memory_is_planned_for_components():
 
 
 def test_a_band_has_the_map_that_it_has_alone(tmp_path):
-    together = run_of(tmp_path / "all", components=(), solver={"tolerance": 1e-10})
+    solver = {"tolerance": 1e-11, "rcond_solved": 1e-3}
+    together = run_of(tmp_path / "all", components=(), solver=solver)
     assert together.solver.converged and not together.splits
     context = SourceContext(tmp_path)
     alone = select_observations(noisy_scans(3000, 6), context, observations=(), detectors=("d2", "d3"))
-    run_on(alone, tmp_path / "one", map={"n_side": 4}, solver={"tolerance": 1e-11})
+    run_on(alone, tmp_path / "one", map={"n_side": 4}, solver=solver)
     for kind, tolerance in (("hits", 0.0), ("covariance", 1e-12), ("binned", 1e-10), ("map", 1e-6)):
         found = read_map(tmp_path / "all" / f"small_mid_{kind}.fits").values
         expected = read_map(tmp_path / "one" / f"small_{kind}.fits").values
