@@ -15,7 +15,7 @@ from petacomm.mapping.graph import CommunicationGraph
 from petacomm.mapping.placement import Placement
 from petacomm.network import link_loads
 from petacomm.network.routes import hops_between, routed_link_loads
-from petacomm.network.routing import ROUTINGS as SWITCHED
+from petacomm.network.routing import SWITCH_ROUTINGS
 from petacomm.topology import Network, Torus
 
 
@@ -88,7 +88,7 @@ def placement_link_loads(
         If the network has no such routing.
     """
     traffic = graph.traffic(placement.nodes, network.n_nodes)
-    if routing is None or routing in SWITCHED:
+    if routing is None or routing in SWITCH_ROUTINGS:
         return routed_link_loads(network, traffic, routing or "minimal")
     if not isinstance(network, Torus):
         raise ConfigError(f"routing '{routing}' without a whole torus or mesh", mend="leave it out")

@@ -11,7 +11,7 @@ from petacomm.base.errors import ConfigError, require_known
 from petacomm.base.typing import FloatArray, Int32Array
 from petacomm.network import _network
 from petacomm.network.link_load import Traffic
-from petacomm.network.routing import ROUTINGS
+from petacomm.network.routing import SWITCH_ROUTINGS
 from petacomm.topology import CliqueHierarchy, FatTree, Network, RouterNetwork, Torus, full_network
 
 # The kernels store the loads of all links and the positions of all nodes.
@@ -83,7 +83,7 @@ def routed_link_loads(
         If the traffic does not fit the network, the routing has no meaning on it, or the kernels do not
         support the kind of network.
     """
-    require_known("unknown routing", routing, ROUTINGS)
+    require_known("unknown routing", routing, SWITCH_ROUTINGS)
     source, destination = (_node_numbers(nodes, network) for nodes in (traffic.source, traffic.destination))
     if len(source) != len(destination):
         raise ConfigError(f"{len(source)} sources and {len(destination)} destinations", mend="give pairs")

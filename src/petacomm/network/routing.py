@@ -11,7 +11,7 @@ from petacomm.base.typing import FloatArray
 from petacomm.network.bluegene_wires import network_number
 from petacomm.topology import CliqueHierarchy, FatTree, Machine, Network, RouterNetwork, full_network
 
-ROUTINGS = ("minimal", "valiant", "ugal")
+SWITCH_ROUTINGS = ("minimal", "valiant", "ugal")
 
 
 def machine_routing(machine: Machine) -> str:
@@ -23,9 +23,9 @@ def machine_routing(machine: Machine) -> str:
         If there is no such routing.
     """
     routing = machine.network.get("routing", "minimal")
-    if routing not in ROUTINGS:
+    if routing not in SWITCH_ROUTINGS:
         what = f"'network.routing' of machine '{machine.name}' is {routing!r}"
-        raise ConfigError(what, mend=did_you_mean(str(routing), list(ROUTINGS)))
+        raise ConfigError(what, mend=did_you_mean(str(routing), list(SWITCH_ROUTINGS)))
     return str(routing)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from petacomm.base.errors import ConfigError, require_known
 from petacomm.network.hardware import make_hardware
 from petacomm.network.packets import PacketSimulator, RouterPolicy
-from petacomm.network.routing import ROUTINGS, machine_routing
+from petacomm.network.routing import SWITCH_ROUTINGS, machine_routing
 from petacomm.network.switch_hardware import make_switch_hardware
 from petacomm.network.switch_packets import SwitchSimulator
 from petacomm.topology import Machine, Network, Torus, full_network
@@ -59,6 +59,6 @@ def make_simulator(
     if policy is not None:
         raise ConfigError("a policy of routers without a torus or mesh", mend="choose a routing instead")
     if routing is not None:
-        require_known("unknown routing", routing, ROUTINGS)
+        require_known("unknown routing", routing, SWITCH_ROUTINGS)
     hardware = make_switch_hardware(machine)
     return SwitchSimulator(network, hardware, routing or machine_routing(machine), seed)

@@ -20,21 +20,16 @@ class DataUse:
 
     Attributes
     ----------
-    n_seen, n_cut, n_unsolved : int
-        Pixels observed, those of them that have no value in the map, and those of these that are not solved
-        for.
+    n_seen, n_cut : int
+        Pixels observed, and those of them that have no value in the map.
     n_flagged : int
         Samples that are not used: flagged, outside the map, or in pixels that are not solved for.
-    n_unwritten : int
-        Samples in pixels that are solved for, but have no value in the map.
     warnings : tuple of str
     """
 
     n_seen: int
     n_cut: int
-    n_unsolved: int
     n_flagged: int
-    n_unwritten: int
     warnings: tuple[str, ...]
 
 
@@ -48,51 +43,52 @@ def count_data_use(system: MapmakingSystem, observations: Sequence[Observation],
     rcond_min : float
         Pixels with a smaller reciprocal condition are cut.
     """
-    comm, statistics = system.comm, system.statistics
-    dead, unsolved = statistics.dead, statistics.unsolved
+    statistics = system.statistics
     n_seen, n_cut, n_unsolved = (
-        comm.sum(int(np.count_nonzero(pixels))) for pixels in (statistics.hits, dead, unsolved)
+        system.comm.sum(int(np.count_nonzero(pixels)))
+        for pixels in (statistics.hits, statistics.dead, statistics.unsolved)
     )
     n_flagged, texts = count_unused(system, observations)
-    read = reading_system(system).statistics
-    in_cut, unwritten = (
-        comm.sum(int(read.hits[pixels].sum())) for pixels in (read.dead, read.dead & ~read.unsolved)
-    )
     if n_seen == n_cut:
         texts.append("no pixel can be solved for: the maps are empty")
     elif n_cut:
         texts.append(_of_cut_pixels(system, (n_seen, n_cut, n_unsolved), max(rcond_min, SINGULAR)))
-    n_samp = sum(one.n_samp * one.n_det for one in observations)
-    used = system.layout.n_samp - n_flagged - unwritten
-    if n_flagged == system.layout.n_samp:
-        texts.append("all samples are flagged or outside the map")
-    elif 2 * used < n_samp:
-        where = {
-            "in pixels that are cut": in_cut,
-            "flagged or outside the map": n_flagged + unwritten - in_cut,
-            "outside the stationary intervals": n_samp - system.layout.n_samp,
-        }
-        others = ", ".join(f"{number:,} {place}" for place, number in where.items() if number)
-        texts.append(f"ONLY {used / n_samp:.1%} OF THE SAMPLES MAKE THIS MAP: of {n_samp:,} are {others}")
-    return DataUse(n_seen, n_cut, n_unsolved, n_flagged, unwritten, tuple(texts))
+    texts += _of_samples(system, sum(one.n_samp * one.n_det for one in observations), n_flagged)
+    return DataUse(n_seen, n_cut, n_flagged, tuple(texts))
+
+
+def _of_samples(system: MapmakingSystem, n_samp: int, n_flagged: int) -> list[str]:
+    """Say that less than half of the samples make the map, and where the others are. Collective."""
+    statistics, n_inside = reading_system(system).statistics, system.layout.n_samp
+    in_cut, unwritten = (
+        system.comm.sum(int(statistics.hits[pixels].sum()))
+        for pixels in (statistics.dead, statistics.dead & ~statistics.unsolved)
+    )
+    used = n_inside - n_flagged - unwritten
+    if n_flagged == n_inside:
+        return ["all samples are flagged or outside the map"]
+    if 2 * used >= n_samp:
+        return []
+    where = {
+        "in pixels that are cut": in_cut,
+        "flagged or outside the map": n_flagged + unwritten - in_cut,
+        "outside the stationary intervals": n_samp - n_inside,
+    }
+    others = ", ".join(f"{number:,} {place}" for place, number in where.items() if number)
+    return [f"ONLY {used / n_samp:.1%} OF THE SAMPLES MAKE THIS MAP: of {n_samp:,} are {others}"]
 
 
 def _of_cut_pixels(system: MapmakingSystem, counts: tuple[int, int, int], least: float) -> str:
-    """Say how many pixels cannot be solved for, and why. Collective."""
+    """Say how many of the pixels seen are cut and not solved for, and why. Collective."""
     n, of = 1, " of all bands" if len(system.map_names) > 1 else ""
-    low, why = f"their reciprocal condition is below {least:g}", []
+    why = [f"their reciprocal condition is below {least:g}"]
     if isinstance(system, ComponentSystem):
         n, of = len(system.map_names), ""
-        few = system.comm.sum(system.pixels.few_bands)
-        why += [f"fewer bands see {few} of them than there are components"] if few else []
-        low += f" in {counts[1] // n - few}" if few else ""
-        why += [low] if counts[1] // n > few else []
+        few, cut = system.comm.sum(system.pixels.few_bands), counts[1] // n
+        if few:
+            low = [f"{why[0]} in {cut - few}"] if cut > few else []
+            why = [f"fewer bands see {few} of them than there are components", *low]
     seen, cut, unsolved = (number // n for number in counts)
-    text = f"{cut} of {seen} pixels{of} are cut: {', and '.join(why or [low])}"
-    if unsolved:
-        text += (
-            f"; the samples of {unsolved} are treated as flagged"
-            if unsolved < cut
-            else ("; their samples are treated as flagged")
-        )
-    return text
+    text = f"{cut} of {seen} pixels{of} are cut: {', and '.join(why)}"
+    whose = "their samples" if unsolved == cut else f"the samples of {unsolved}"
+    return f"{text}; {whose} are treated as flagged" if unsolved else text

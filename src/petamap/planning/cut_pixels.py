@@ -49,7 +49,9 @@ class UnusedSamples:
         if self.flagged:
             parts.append(f"{100 * self.flagged:.2g} % of the samples, flagged or outside the map")
         if self.in_unsolved:
-            parts.append(f"about {100 * self.in_unsolved:.2g} %, in pixels that cannot be solved for")
+            parts.append(
+                f"about {100 * self.in_unsolved:.2g} % of the samples, in pixels that cannot be solved for"
+            )
         if self.pixels:
             parts.append(f"about {100 * self.pixels:.2g} % of the pixels seen, which are cut")
         return "; ".join(parts)

@@ -29,7 +29,7 @@ def _data(plan: RunPlan) -> str:
     pixels = f"{seen:,.0f} of {plan.n_pix:,} pixels seen"
     parts = ", ".join([f"{plan.n_samp:.4g} samples", pixels, f"{plan.n_stokes} values a pixel"])
     noise = f"noise: {plan.bands.describe()}"
-    unused = [f"unused: {plan.unused.describe()}"] if plan.unused.samples else []
+    unused = [f"unused: {text}"] if (text := plan.unused.describe()) else []
     return "\n".join([parts, *unused, noise, f"preconditioner: {plan.preconditioner.describe()}"])
 
 
