@@ -25,7 +25,7 @@ _MOST_SCATTER = 2 * 0.05
 
 @dataclass(frozen=True, eq=False)
 class RankSample:
-    """All keys of the ranks of a sample of nodes, or a part of the keys if they are many.
+    """Keys of the ranks of a sample of nodes: all, or a part of their runs of 64 if they are many.
 
     Attributes
     ----------
@@ -37,21 +37,21 @@ class RankSample:
         Ranks of a node.
     size : int
         Number of all ranks.
-    part : float
-        Fraction of all runs of 64 keys that are in the sample.
+    weights : float64 (n_keys,)
+        Keys that each key of the occupancy stands for, itself among them; one value in a run of 64.
     """
 
     occupancy: Occupancy
     n_nodes: int
     ranks_per_node: int
     size: int
-    part: float = 1.0
+    weights: FloatArray
 
     def merge_ranks(self, number: int) -> RankSample:
         """Return the sample in which each `number` consecutive ranks of a node are one rank."""
         per_node = -(-self.ranks_per_node // number)
         size = -(-self.size // number)
-        return RankSample(self.occupancy.merge_ranks(number), self.n_nodes, per_node, size, self.part)
+        return RankSample(self.occupancy.merge_ranks(number), self.n_nodes, per_node, size, self.weights)
 
 
 def owner_probability(occupancy: Occupancy, first_key: Int64Array) -> FloatArray:
@@ -106,8 +106,8 @@ def estimate_partners(
     occupancy = sample.occupancy
     run = np.cumsum(np.diff(occupancy.keys >> _RUN_BITS, prepend=-1) != 0) - 1
     first = np.flatnonzero(np.diff(run, prepend=-1))
-    expected = _common_runs(occupancy, run, -np.log1p(-np.minimum(probability, 0.9))[first])
-    expected /= sample.part
+    weights = -np.log1p(-np.minimum(probability, 0.9)) * sample.weights
+    expected = _common_runs(occupancy, run, weights[first])
     shared = _share_keys(occupancy, expected > 0).astype(np.float64)
     owned = -np.expm1(-expected) * shared
     for matrix in (shared, owned):
@@ -172,8 +172,8 @@ def estimate_imbalance(
     node = np.arange(occupancy.size) // per_node
     is_full = np.bincount(node) == per_node if sample.n_nodes > 1 else np.ones(1, np.bool_)
 
-    def ratios(weights: FloatArray) -> tuple[float, float]:
-        sums = np.bincount(occupancy.holders, weights[occupancy.key_of], occupancy.size)
+    def ratios(values: FloatArray) -> tuple[float, float]:
+        sums = np.bincount(occupancy.holders, (values * sample.weights)[occupancy.key_of], occupancy.size)
         of_nodes = np.bincount(node, sums)[is_full]
         return _largest_over_mean(sums), _largest_over_mean(of_nodes)
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from petacomm.base.progress import SilentProgress
 from petacomm.costs.options import ReductionOptions
-from petacomm.costs.partner_estimates import RankSample
 from petacomm.mpi import Communicator
 from petacomm.mpi.autotuner import tuning_environment
 from petacomm.network import Load, predict_seconds
@@ -19,6 +18,7 @@ from petacomm.topology import Machine
 from petamap.data.config import RunConfig
 from petamap.data.observation import Observation
 from petamap.mapmaking.distribution import STREAMS, Distribution, possible_distributions
+from petamap.planning.node_samples import nodes_of_sky_sample
 from petamap.planning.pixel_coverage import PixelCoverage, compute_pixel_coverage
 from petamap.planning.plan import forecast_from_sample
 from petamap.planning.rank_samples import SampleDistribution, distribute_samples
@@ -109,11 +109,9 @@ def _loads(
     coverage: PixelCoverage, samples: SampleDistribution, ranks_per_node: int, options: ReductionOptions
 ) -> Mapping[str, Load]:
     """Return the loads of a reduction by algorithm; the sample tells which ranks share pixels."""
-    occupancy, part = coverage.occupancy(samples), coverage.sample.fraction
-    rank_sample = None
-    if part < 1:
-        n_nodes = -(-samples.size // ranks_per_node)
-        rank_sample = RankSample(occupancy, n_nodes, ranks_per_node, samples.size, part)
+    occupancy, rank_sample = coverage.occupancy(samples), None
+    if coverage.sample.fraction < 1:
+        rank_sample = nodes_of_sky_sample(occupancy, coverage.sample, ranks_per_node)
     return forecast_from_sample(occupancy, rank_sample, coverage.sample, ranks_per_node, options).loads
 
 

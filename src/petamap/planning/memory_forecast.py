@@ -34,6 +34,8 @@ _PROCESS_BYTES, _SIMULATION_BYTES, _MPI_BYTES = 85 << 20, 40 << 20, 20 << 20
 _WORK_BYTES = 64
 # Streams whose templates are looked at: those of others are alike.
 _N_STREAMS = 8
+# Samples whose bits are a page of memory.
+_PAGE_SAMPLES = 8 * 4096
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,8 @@ class MemoryForecast:
         slow = SLOW_BYTES * held.n if template.kept and self.preconditioner.knots else 0
         plan = MemoryPlan(
             keep=False, base=self._base(forecast.size) + functions + self._estimate_bytes(threads),
-            samples=held.n // 8, maps=map_bytes(sizes) + self._bands_bytes(sizes), n_samp=held.n,
+            samples=_gap_bits(held, n_flagged, layout.margin), n_samp=held.n,
+            maps=map_bytes(sizes) + self._bands_bytes(sizes),
             preconditioner=int(two_level) + template.kept, filters=self._filters(threads),
             beside=template.beside + slow,
         )  # fmt: skip
@@ -248,3 +251,9 @@ def _assumed_sky(run: ScannedRun) -> Sky:
     expands = all(isinstance(one.pointing, CompressedPointing) for one in run.observations)
     pixels = Healpix(1) if expands else run.pixelization
     return Sky(pixels, lambda: np.ones((1, pixels.n_pix)))
+
+
+def _gap_bits(held: HeldSamples, n_flagged: int, margin: int) -> int:
+    """Return the bytes of the bits of gaps, at most: pages of memory that have none take none."""
+    in_margins = -(-held.in_margins // max(margin, 1)) * (margin // _PAGE_SAMPLES + 2)
+    return min(held.n // 8, (n_flagged + in_margins) * (_PAGE_SAMPLES // 8))

@@ -1,7 +1,7 @@
 """Complete pixels of the ranks of some nodes, to estimate numbers of partners.
 
-A sample of the sky has only a part of the pixels of each rank and does not determine which ranks share
-pixels.
+A sample of the sky has only a part of the pixels of each rank, and of many ranks does not determine which
+share pixels.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ from petacomm.costs.partner_estimates import RankSample
 from petacomm.sharing.sharing_graph import hash_runs
 from petamap.planning.rank_samples import SampleDistribution
 from petamap.planning.scanned_run import ScannedRun
+from petamap.planning.sky_regions import SkySample
 
 # Time samples expanded at a time, and by all ranks of the sampled nodes.
 _CHUNK = 1 << 17
 _MAX_SAMPLES = 6e8
+FEWEST_NODES = 3
 # Total number of pixels that are kept.
 _MAX_PIXELS = 2e7
 
@@ -57,7 +59,7 @@ def sample_nodes(
     held = distribution.n_held
     n_nodes = -(-distribution.size // ranks_per_node)
     affordable = int(_MAX_SAMPLES / max(held.mean() * ranks_per_node, 1))
-    n_sampled = min(n_nodes, max(3, affordable))
+    n_sampled = min(n_nodes, max(FEWEST_NODES, affordable))
     if n_sampled < n_nodes:
         n_full = distribution.size // ranks_per_node
         edges = np.arange(n_sampled + 1) * n_full // n_sampled
@@ -76,9 +78,24 @@ def sample_nodes(
 
     keys = map_threads(sampled_pixels, ranks.tolist(), n_threads)
     progress.end()
-    return RankSample(
-        Occupancy.from_rank_keys(keys), n_sampled, ranks_per_node, distribution.size, 1 / stride
-    )
+    occupancy = Occupancy.from_rank_keys(keys)
+    weights = np.full(len(occupancy.keys), float(stride))
+    return RankSample(occupancy, n_sampled, ranks_per_node, distribution.size, weights)
+
+
+def nodes_of_sky_sample(occupancy: Occupancy, sample: SkySample, ranks_per_node: int) -> RankSample:
+    """Return the pixels of all ranks in a sample of the sky, where ranks are so few that it tells who shares.
+
+    Parameters
+    ----------
+    occupancy : Occupancy
+        Occupancy of the pixels of the sample.
+    sample : SkySample
+    ranks_per_node : int
+    """
+    n_nodes = -(-occupancy.size // ranks_per_node)
+    weights = sample.weights[sample.region_of(occupancy.keys)]
+    return RankSample(occupancy, n_nodes, ranks_per_node, occupancy.size, weights)
 
 
 def rank_pixels(run: ScannedRun, distribution: SampleDistribution, rank: int) -> Int64Array:

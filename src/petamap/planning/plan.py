@@ -33,7 +33,7 @@ from petamap.mapmaking.bands import StreamBands
 from petamap.mapmaking.distribution import STREAMS, TIME_MAJOR, Distribution, possible_distributions
 from petamap.planning.cut_pixels import UnusedSamples, WeightSums
 from petamap.planning.memory_forecast import MemoryForecast
-from petamap.planning.node_samples import sample_nodes
+from petamap.planning.node_samples import FEWEST_NODES, nodes_of_sky_sample, sample_nodes
 from petamap.planning.pixel_coverage import compute_pixel_coverage
 from petamap.planning.preconditioner_forecast import PreconditionerForecast, forecast_preconditioner
 from petamap.planning.rank_samples import HeldSamples, SampleDistribution, distribute_samples
@@ -364,8 +364,10 @@ class _Planner:
     ) -> RankSample | None:
         if sky.fraction == 1 and _pairs(occupancy) <= _MAX_PAIRS:
             return None
-        n_keys = float(sky.weights[sky.region_of(occupancy.keys)] @ occupancy.multiplicity) / self.cores
         per_node = min(self.machine.cores, self.cores)
+        if self.run.layout.n_samp > _MAX_SAMPLES and self.cores <= FEWEST_NODES * per_node:
+            return nodes_of_sky_sample(occupancy, sky, per_node)
+        n_keys = float(sky.weights[sky.region_of(occupancy.keys)] @ occupancy.multiplicity) / self.cores
         return sample_nodes(self.run, samples, per_node, n_keys, self.seed, self.n_threads, self.progress)
 
     def _prediction(

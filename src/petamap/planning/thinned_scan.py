@@ -253,10 +253,10 @@ class ThinnedScan:
         number = min(n_nodes, max(3, _N_PARTNERS // ranks_per_node))
         nodes = ((np.arange(number) + 0.5) * n_nodes / number).astype(np.int64)
         ranks = (nodes[:, None] * ranks_per_node + np.arange(ranks_per_node)).ravel()
-        part = min(1.0, 64 * n_coarse / self._run.pixelization.n_pix)
-        return RankSample(
-            some_ranks(occupancy, ranks[ranks < self._size]), number, ranks_per_node, self._size, part
-        )
+        sampled = some_ranks(occupancy, ranks[ranks < self._size])
+        each = max(1.0, self._run.pixelization.n_pix / (64 * n_coarse))
+        weights = np.full(len(sampled.keys), each)
+        return RankSample(sampled, number, ranks_per_node, self._size, weights)
 
     def held(self, samples: SampleDistribution, threads: int) -> list[HeldSamples]:
         """Return what each rank of the run holds, of `threads` of these ranks each, about."""

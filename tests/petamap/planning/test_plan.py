@@ -11,6 +11,7 @@ from mpi import run_ranks
 
 from petacomm.base.errors import ConfigError
 from petacomm.base.progress import SilentProgress
+from petacomm.network import predict_seconds
 from petacomm.reduction import ALGORITHMS, ReductionPlan
 from petacomm.sharing import IndexMap
 from petacomm.topology import load_machine
@@ -86,6 +87,23 @@ def test_a_sample_of_the_sky_is_correct_within_its_error():
             assert other.seconds[name] == pytest.approx(one.seconds[name], rel=within), name
         assert exact.rows["owner"].error == 0
     assert np.sqrt(np.mean(np.square(pulls))) < 2.5
+
+
+def test_few_ranks_of_many_samples_are_read_off_the_sample_of_the_sky(monkeypatch):
+    config = satellite(n_side=64, rate=20, hours=6)
+    full = plan(config, 3, MACHINE, sample=1.0, n_threads=2)
+    monkeypatch.setattr("petamap.planning.plan._MAX_SAMPLES", 1000)
+    monkeypatch.setattr("petamap.planning.plan.sample_nodes", None)  # all samples would be looked at again
+    sampled = plan(config, 3, MACHINE, sample=0.2, n_threads=2)
+    for one, other in zip(full.predictions, sampled.predictions, strict=True):
+        exact, estimate = one.forecast, other.forecast
+        assert estimate.partners.value == exact.partners.value
+        assert estimate.n_keys == pytest.approx(exact.n_keys, rel=0.06)
+        for name, load in exact.loads.items():
+            seconds = predict_seconds(load, MACHINE, 3, 3, 8)
+            assert float(predict_seconds(estimate.loads[name], MACHINE, 3, 3, 8)) == pytest.approx(
+                float(seconds), rel=0.15
+            )
 
 
 def test_the_table_and_json_agree(both):
