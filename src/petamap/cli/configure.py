@@ -260,7 +260,7 @@ def _pointing(metas: list[dict[str, Any]]) -> str:
 def _pixels(
     config: RunConfig, observations: list[Observation], detectors: tuple[str, ...] = (), name: str = "pixels"
 ) -> list[tuple[str, str]]:
-    """Return what part of a map of detectors is seen and solvable, and a warning where that is little."""
+    """Return what part of a map of detectors is seen and not cut, and a warning where that is little."""
     from petamap.data.selection import select_observations
     from petamap.data.source import SourceContext
     from petamap.mapmaking.coverage import estimate_coverage
@@ -275,13 +275,13 @@ def _pixels(
     found = estimate_coverage(of_band, pixelization, Stokes(config.map.stokes), config.solver.rcond_min)
     if found.is_exact:
         text = (
-            f"{found.n_seen:,} of {found.n_pix:,} seen, {found.n_solvable:,} can be solved for "
-            f"({found.n_solvable / found.n_pix:.1%} of the map), from {found.used:.1%} of the samples"
+            f"{found.n_seen:,} of {found.n_pix:,} seen, {found.n_mapped:,} can be mapped "
+            f"({found.n_mapped / found.n_pix:.1%} of the map), from {found.used:.1%} of the samples"
         )
     else:
         text = (
             f"about {found.n_seen / found.n_pix:.0%} of {pixelization.n_pix:,} seen, "
-            f"{found.n_solvable / found.n_pix:.0%} can be solved for, from {found.used:.0%} of the samples "
+            f"{found.n_mapped / found.n_pix:.0%} can be mapped, from {found.used:.0%} of the samples "
             f"(by {_count(found.n_looked_at, 'sample')}, on pixels {found.merged:,} times as large)"
         )
     rows = [(name, text)]

@@ -1,4 +1,4 @@
-"""Which pixels a scan sees and a map can be solved for, estimated before a run."""
+"""Which pixels a scan sees and a map will have, estimated before a run."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ _SCALE = 2.0**30  # of the integers that samples are summed as
 
 @dataclass(frozen=True)
 class Coverage:
-    """Pixels that a scan sees, and those of them that can be solved for.
+    """Pixels that a scan sees, and those of them that a map has.
 
     Attributes
     ----------
     n_pix : int
         Pixels looked at: those of the map, or larger ones.
-    n_seen, n_solvable : int
+    n_seen, n_mapped : int
         Pixels with good samples; those among them whose Stokes matrix is well conditioned.
     used : float
-        Samples in solvable pixels over all samples looked at.
+        Samples in pixels of the map over all samples looked at.
     n_looked_at, n_samp : int
         Samples from which this was found, and all samples.
     merged : int
@@ -47,7 +47,7 @@ class Coverage:
 
     n_pix: int
     n_seen: int
-    n_solvable: int
+    n_mapped: int
     used: float
     n_looked_at: int
     n_samp: int
@@ -66,7 +66,7 @@ def estimate_coverage(
     rcond_min: float,
     most_samples: int = _MOST_SAMPLES,
 ) -> Coverage:
-    """Return the pixels that a scan sees and that can be solved for.
+    """Return the pixels that a scan sees, and those that a map has: others are cut.
 
     All samples are looked at where they are few, else some of many detectors and times, on larger pixels. All
     have equal weights, whereas a run weighs them by their noise.
@@ -79,7 +79,7 @@ def estimate_coverage(
     stokes : Stokes
         Components solved for.
     rcond_min : float
-        Smallest reciprocal condition of the Stokes matrix of a pixel that is solved for.
+        Smallest reciprocal condition of the Stokes matrix of a pixel that is not cut.
     most_samples : int
         Samples looked at, at most, but for one in each stretch of each detector.
 

@@ -31,22 +31,22 @@ def test_a_template_runs_as_it_is_written(tmp_path, monkeypatch, capsys, kind):
     assert main(["init", "first.toml", "--kind", kind]) == 0
     assert main(["check", "first.toml"]) == 0
     said = capsys.readouterr().out
-    assert "can be solved for" in said and "WARNING" not in said
+    assert "can be mapped" in said and "WARNING" not in said
     assert main(["run", "first.toml", "--out", "maps"]) == 0
     summary = json.loads((tmp_path / "maps" / "summary.json").read_text())
     totals = summary["totals"]
     assert summary["solver"]["converged"]
     assert 2 * totals["samples_used"] > totals["samples"]
-    solved = totals["pixels_observed"] - totals["pixels_cut"]
-    assert 2 * solved > totals["pixels_observed"]
+    mapped = totals["pixels_observed"] - totals["pixels_cut"]
+    assert 2 * mapped > totals["pixels_observed"]
     if kind == "components":  # of all bands together, not of each
         return
-    found = re.findall(r"pixels(?: \S+)? +([\d,]+) of ([\d,]+) seen, ([\d,]+) can be solved", said)
-    seen, n_pix, solvable = (
+    found = re.findall(r"pixels(?: \S+)? +([\d,]+) of ([\d,]+) seen, ([\d,]+) can be mapped", said)
+    seen, n_pix, foreseen = (
         sum(int(text.replace(",", "")) for text in column) for column in zip(*found, strict=True)
     )
     assert (seen, n_pix) == (totals["pixels_observed"], totals["pixels"])
-    assert solvable == pytest.approx(solved, rel=0.01)
+    assert foreseen == pytest.approx(mapped, rel=0.01)
 
 
 @pytest.mark.parametrize("kind", KINDS)

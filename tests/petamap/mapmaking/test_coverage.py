@@ -29,7 +29,7 @@ def test_all_samples_find_what_the_run_finds(stokes, flagged):
     assert (found.n_pix, found.n_seen) == (GRID.n_pix, np.count_nonzero(hits))
     assert found.n_looked_at == found.n_samp == 4 * 2500
     # the run weighs detectors by their noise, which is nearly the same here
-    assert abs(found.n_solvable - np.count_nonzero((hits > 0) & ~dead)) <= 0.05 * found.n_seen
+    assert abs(found.n_mapped - np.count_nonzero((hits > 0) & ~dead)) <= 0.05 * found.n_seen
     assert found.used == pytest.approx(hits[~dead].sum() / 10_000, abs=0.05)
 
 
@@ -41,7 +41,7 @@ def test_some_of_many_samples(plate):
     whole, part = (estimate_coverage([one], GRID, Stokes.IQU, 1e-3, most) for most in (8000, 1000))
     assert (part.n_looked_at, part.n_samp, part.merged, part.n_pix) == (1000, 8000, 16, 48)
     assert whole.is_exact and not part.is_exact
-    for name in ("n_seen", "n_solvable"):
+    for name in ("n_seen", "n_mapped"):
         share, expected = getattr(part, name) / part.n_pix, getattr(whole, name) / whole.n_pix
         assert share == pytest.approx(expected, abs=0.25)
     assert part.used == pytest.approx(whole.used, abs=0.1)
@@ -56,7 +56,7 @@ def test_some_of_many_samples(plate):
 def test_recorded_pixels_and_pixels_outside():
     one = recorded(np.random.default_rng(3), n_samp=3000, n_pix=12, outside=0.5)
     found = estimate_coverage([one], NumberedPixels(12), Stokes.I, 0.0, 3000)
-    assert found.n_seen == found.n_solvable == found.n_pix == 6 and found.n_looked_at == 3000
+    assert found.n_seen == found.n_mapped == found.n_pix == 6 and found.n_looked_at == 3000
     assert found.used == pytest.approx(0.5, abs=0.1)
 
 

@@ -95,7 +95,7 @@ def test_streams_without_intensity_solve_for_polarization_alone():
     polarized = dataclasses.replace(made, pointing=made.pointing.of_detectors([1, 2]), detectors=("q", "u"))
     for choice, of, solvable in (("IQU", made, True), ("IQU", polarized, False), ("QU", polarized, True)):
         seen = estimate_coverage([of], Healpix(4, nest=True), Stokes(choice), 1e-3)
-        assert (seen.n_solvable > 0.9 * seen.n_seen) if solvable else seen.n_solvable == 0
+        assert (seen.n_mapped > 0.9 * seen.n_seen) if solvable else seen.n_mapped == 0
         system = make_system([of], Healpix(4, nest=True), stokes=choice, n_lag=8)
         assert system.statistics.dead.all() != solvable
 
