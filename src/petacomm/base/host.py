@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import platform
 import resource
 import sys
 from pathlib import Path
+
+from petacomm.base.control_groups import memory_left
 
 
 def cpu_info(key: str) -> str:
@@ -42,10 +45,58 @@ def peak_bytes() -> int:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-def available_bytes() -> int:
-    """Return the memory available to processes on this host, in bytes."""
-    free = _kilobytes("/proc/meminfo", "MemAvailable:")
-    return sys.maxsize if free is None else free * 1024
+def memory_bounds(n_processes: int = 1) -> dict[str, int]:
+    """Return the bytes that each of some processes on this host may take more, by what says so.
+
+    Parameters
+    ----------
+    n_processes : int
+        Processes that share what the host, control groups and Slurm allow.
+
+    Returns
+    -------
+    dict of str to int
+        Of what is free, a control group's limit, the memory asked of Slurm, and limits of this process; of
+        those that there are.
+    """
+    free, group, asked = _kilobytes("/proc/meminfo", "MemAvailable:"), memory_left(), _slurm_bytes()
+    bounds = {
+        "free memory": None if free is None else free * 1024 // n_processes,
+        "the limit of a control group": None if group is None else group // n_processes,
+        "the memory asked of Slurm": None if asked is None else asked // n_processes - resident_bytes(),
+        "ulimit -v": _below_limit(resource.RLIMIT_AS, "VmSize:"),
+        "ulimit -d": _below_limit(resource.RLIMIT_DATA, "VmData:"),
+    }
+    return {name: max(0, value) for name, value in bounds.items() if value is not None}
+
+
+def available_bytes(n_processes: int = 1) -> int:
+    """Return the bytes that each of some processes on this host may take beside what they have.
+
+    It is the least of `memory_bounds`.
+    """
+    return min(memory_bounds(n_processes).values(), default=sys.maxsize)
+
+
+def _slurm_bytes() -> int | None:
+    """Return the bytes of a node that the job has asked of Slurm; None if it has asked for none."""
+    per_node, per_cpu, cpus = (
+        _environment_number(f"SLURM_{name}") for name in ("MEM_PER_NODE", "MEM_PER_CPU", "CPUS_ON_NODE")
+    )
+    return (per_node or per_cpu * cpus) << 20 or None
+
+
+def _environment_number(name: str) -> int:
+    text = os.environ.get(name, "").strip()
+    return int(text) if text.isdigit() else 0
+
+
+def _below_limit(kind: int, used: str) -> int | None:
+    """Return the bytes from what this process uses to its limit of a kind; None if it has none."""
+    limit = resource.getrlimit(kind)[0]
+    if limit == resource.RLIM_INFINITY:
+        return None
+    return limit - (_kilobytes("/proc/self/status", used) or 0) * 1024
 
 
 def return_free_memory() -> None:

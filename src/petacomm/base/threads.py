@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import threading
@@ -10,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import cache
 from typing import Any, TypeVar
+
+from petacomm.base.control_groups import processor_quota
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -23,9 +26,16 @@ class Cancelled(BaseException):
     """End of work whose result nobody waits for any more: other work has failed, or a signal came."""
 
 
+def allowed_processors() -> list[int]:
+    """Return the numbers of the processors that this process may use, increasing."""
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
 def available_threads() -> int:
-    """Return the number of processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Return the number of processors that this process may use, or may take the time of if that is less."""
+    return max(1, math.floor(min(len(allowed_processors()), processor_quota() or math.inf)))
 
 
 def map_threads(work: Callable[[Item], Result], items: Iterable[Item], n_threads: int) -> list[Result]:

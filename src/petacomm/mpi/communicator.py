@@ -7,6 +7,7 @@ unless a launcher has started several processes. All methods but `abort` are col
 from __future__ import annotations
 
 import functools
+import math
 import os
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn, Protocol, TypeAlias, cast
@@ -14,7 +15,9 @@ from typing import Any, Literal, NoReturn, Protocol, TypeAlias, cast
 import numpy as np
 
 from petacomm.base.communication_clock import communicates
+from petacomm.base.control_groups import processor_quota
 from petacomm.base.phases import clear_note
+from petacomm.base.threads import allowed_processors
 from petacomm.base.typing import AnyArray, Int32Array, Int64Array
 from petacomm.mpi import message_size as messages
 from petacomm.mpi import shared_memory
@@ -132,6 +135,13 @@ class Communicator(Protocol):
 
     def node_size(self) -> int:
         """Return the number of ranks that share memory with this one, itself included."""
+
+    def threads(self) -> int:
+        """Return the number of threads that keep this rank's part of the processors of its node busy.
+
+        Each processor is divided among the ranks that may use it: ranks that the launcher has bound to
+        processors of their own have all of these, others share.
+        """
 
     def node(self) -> Communicator:
         """Return the communicator of the ranks that share memory with this one, the same at each call.
@@ -356,6 +366,16 @@ class MpiCommunicator:
             self._node_size = int(node.Get_size())
             node.Free()
         return self._node_size
+
+    def threads(self) -> int:
+        node, own = self.mpi_comm.Split_type(self.mpi.COMM_TYPE_SHARED), allowed_processors()
+        n_users = np.zeros(node.allreduce(own[-1] + 1, self.mpi.MAX), np.int64)
+        n_users[own] = 1
+        node.Allreduce(self.mpi.IN_PLACE, n_users, self.mpi.SUM)
+        quota = (processor_quota() or math.inf) / node.Get_size()
+        node.Free()
+        part = float(np.sum(1 / n_users[own]))
+        return max(1, math.floor(min(part, quota) + 1e-9))
 
     def node(self) -> MpiCommunicator:
         return self._node.comm

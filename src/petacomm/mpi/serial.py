@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from petacomm.base.launcher import launched_size
+from petacomm.base.threads import available_threads
 from petacomm.base.typing import AnyArray, Int32Array, Int64Array
 from petacomm.mpi.communicator import SPARSE_SIZE, CollectiveTraffic, Communicator, MpiCommunicator, Operation
 from petacomm.mpi.launch import unlink_mpi_memory
@@ -81,6 +82,9 @@ class SerialCommunicator:
 
     def node_size(self) -> int:
         return 1
+
+    def threads(self) -> int:
+        return available_threads()
 
     def node(self) -> Communicator:
         return self

@@ -15,7 +15,8 @@ from tempfile import TemporaryFile
 from typing import Any
 
 from petacomm.base.errors import UserError
-from petacomm.base.host import available_bytes, cpu_model
+from petacomm.base.host import cpu_model, memory_bounds
+from petacomm.base.threads import available_threads
 
 OK, WARN, FAIL = "ok", "warn", "fail"
 FAILURE_EXIT_CODE = 5
@@ -161,23 +162,23 @@ def check_processor() -> DoctorCheck:
 
 def check_threads() -> DoctorCheck:
     """Check the number of threads against the processors that this process may use."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    cpus = len(affinity(0)) if affinity else os.cpu_count() or 1
+    cpus, present = available_threads(), os.cpu_count() or 1
     wanted = os.environ.get("OMP_NUM_THREADS", "")
     if wanted.isdigit() and int(wanted) > cpus:
         text = f"OMP_NUM_THREADS={wanted} on {cpus} processors"
         return DoctorCheck("threads", WARN, text, f"export OMP_NUM_THREADS={cpus}")
-    return DoctorCheck(
-        "threads", OK, f"{cpus} processors" + (f", OMP_NUM_THREADS={wanted}" if wanted else "")
-    )
+    text = f"{cpus} of {present} processors" if cpus < present else f"{cpus} processor{'s' * (cpus > 1)}"
+    return DoctorCheck("threads", OK, text + (f", OMP_NUM_THREADS={wanted}" if wanted else ""))
 
 
 def check_memory() -> DoctorCheck:
     """Check that a small run fits into memory."""
-    available = available_bytes()
-    if available == sys.maxsize:
+    bounds = memory_bounds()
+    if not bounds:
         return DoctorCheck("memory", WARN, "cannot be told on this system")
-    text = f"{available / 1e9:.1f} GB available"
+    bound = min(bounds, key=bounds.__getitem__)
+    available = bounds[bound]
+    text = f"{available / 1e9:.1f} GB available" + (f", by {bound}" if bound != "free memory" else "")
     if available < 1e9:
         return DoctorCheck("memory", WARN, text, "close other programs; the examples need about 1 GB")
     return DoctorCheck("memory", OK, text)

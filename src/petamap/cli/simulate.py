@@ -48,7 +48,6 @@ def add_commands(commands: Any) -> None:
 
 
 def _simulate(arguments: argparse.Namespace) -> int:
-    from petacomm.base.threads import available_threads
     from petacomm.cli.progress import progress_listener
     from petacomm.mpi import collective_errors, world
     from petamap.data.config import load_config, open_sources
@@ -61,7 +60,7 @@ def _simulate(arguments: argparse.Namespace) -> int:
             settings = [*settings, f"resources.threads={arguments.threads}"]
         config = load_config(configuration_path(file, arguments.example), settings)
         observations = open_sources(config)
-        n_threads = config.resources.threads or max(1, available_threads() // comm.node_size())
+        n_threads = config.resources.threads or comm.threads()
         files = write_volumes(
             arguments.out, observations, comm, progress, precision=arguments.precision, n_threads=n_threads
         )

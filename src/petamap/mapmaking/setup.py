@@ -15,7 +15,6 @@ from petacomm.base.errors import ConfigError
 from petacomm.base.host import available_bytes, cpu_model, peak_bytes
 from petacomm.base.instruction_set import kernel_set
 from petacomm.base.progress import Progress
-from petacomm.base.threads import available_threads
 from petacomm.base.timers import Timers
 from petacomm.base.typing import FloatArray
 from petacomm.base.weak_method import weak_method
@@ -149,7 +148,7 @@ class RunSetup:
         self.progress = progress
         self.timers = Timers(weak_method(self._sent))
         self.warnings: list[str] = []
-        self.n_threads = config.resources.threads or max(1, available_threads() // self.world.node_size())
+        self.n_threads = config.resources.threads or comm.threads()
         self.device = open_device(config.resources.backend, comm)
 
     def _sent(self) -> tuple[int, int]:
@@ -345,7 +344,7 @@ class RunSetup:
         config, bands = self.config, self.bands if bands is None else bands
         memory = config.resources.memory
         if memory is None and self.world is not self.comm:
-            memory = available_bytes() // self.world.node_size()
+            memory = available_bytes(self.world.node_size())
         return SystemOptions(
             stokes=Stokes(config.map.stokes),
             n_lag=bands.n_lag,

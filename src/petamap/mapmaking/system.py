@@ -326,7 +326,7 @@ def _own_blocks(
 
 def _memory_limit(options: SystemOptions, comm: Communicator) -> int:
     """Return the bytes that this process may use."""
-    return options.memory or available_bytes() // comm.node_size() + resident_bytes()
+    return options.memory or available_bytes(comm.node_size()) + resident_bytes()
 
 
 def _room_for_pointing(options: SystemOptions, comm: Communicator) -> int:

@@ -71,7 +71,7 @@ class RankGroups:
             Communicator of all groups.
         """
         options = config.montecarlo
-        limit = memory or available_bytes() // comm.node_size()
+        limit = memory or available_bytes(comm.node_size())
         most = largest_batch(config, self.groups)
 
         def room(batch: int, n_training: int = 1) -> bool:
@@ -127,7 +127,7 @@ def choose_rank_groups(config: RunConfig, stage: RunSetup) -> RankGroups:
     groups, why = min(wish, comm.size), "as asked for"
     if wish == 0:
         machine = local_machine(comm)
-        limit = stage.options().memory or available_bytes() // comm.node_size()
+        limit = stage.options().memory or available_bytes(comm.node_size())
         best = groups, why
         with agree_on_errors(comm):
             if comm.rank == 0:

@@ -6,7 +6,7 @@ from mpi import run_ranks
 
 from petacomm.base.errors import ConfigError
 from petacomm.base.launcher import launched_size
-from petacomm.mpi import SerialCommunicator
+from petacomm.mpi import SerialCommunicator, communicator
 from petacomm.mpi import message_size as messages
 
 RANK_COUNTS = [2, 5]
@@ -47,6 +47,30 @@ def collectives(comm):
     assert comm.node_size() == comm.size
     comm.barrier()
     rows_between_ranks(comm)
+
+
+def threads_of_ranks(comm):
+    rank = comm.rank
+    communicator.processor_quota = lambda: None
+    bound = {
+        "each has four": (range(4 * rank, 4 * rank + 4), 4),
+        "all share 64": (range(64), 64 // comm.size),
+        "the first has two alone, and all share six": (
+            range(0 if rank == 0 else 2, 8), 6 // comm.size + 2 * (rank == 0)
+        ),
+        "fewer than ranks": (range(1), 1),
+    }  # fmt: skip
+    for how, (processors, expected) in bound.items():
+        communicator.allowed_processors = lambda processors=processors: list(processors)
+        assert comm.threads() == expected, how
+    communicator.allowed_processors = lambda: list(range(64))
+    communicator.processor_quota = lambda: 4.0 * comm.size
+    assert comm.threads() == 4
+
+
+@pytest.mark.parametrize("n_ranks", RANK_COUNTS)
+def test_processors_are_divided_among_the_ranks_that_may_use_them(n_ranks):
+    run_ranks(threads_of_ranks, n_ranks)
 
 
 def rows_between_ranks(comm):
