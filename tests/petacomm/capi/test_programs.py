@@ -1,6 +1,7 @@
 """Programs in C, C++ and Fortran that use petacomm.h, built as their users do."""
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -82,7 +83,7 @@ def test_cplusplus(folder):
     if shutil.which("c++") is None:
         pytest.skip("no compiler of C++")
     shutil.copy(EXAMPLES / "shared_keys.c", folder / "shared_keys.cpp")
-    shown = run_command([COMPILER, "-show"], check=True).stdout.split()[1:]
+    shown = shlex.split(run_command([COMPILER, "-show"], check=True).stdout)[1:]
     words = [folder / "shared_keys.cpp", *compile_words(), *shown, "-o", folder / "in_cpp"]
     run_command(["c++", *words], check=True)
     assert run(folder / "in_cpp", 2, check=True).stdout == "1500 keys in all\n"
