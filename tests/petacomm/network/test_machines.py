@@ -59,7 +59,7 @@ def test_networks_have_room_for_their_machines_and_bandwidths_for_their_links(na
     machine = load_machine(name)
     assert all(
         key in machine.network_sources for key in ("shape", "groups", "children") if key in machine.network
-    ) or (name == "fugaku")
+    )
     if name in TORI and "shape" not in machine.network:
         return
     network = make_network(machine)
@@ -73,7 +73,7 @@ def test_networks_have_room_for_their_machines_and_bandwidths_for_their_links(na
 
 
 @pytest.mark.parametrize(
-    "name", ["bluegene-p", "bluegene-q", "frontier", "lumi", "marenostrum5", "tpu-v4", "tpu-v5e"]
+    "name", ["bluegene-p", "bluegene-q", "frontier", "fugaku", "lumi", "marenostrum5", "tpu-v4", "tpu-v5e"]
 )
 def test_each_number_of_a_network_has_its_source(name):
     machine = load_machine(name)
