@@ -70,8 +70,9 @@ PacketCounts TorusSimulator::run(Program& program, std::int64_t* finish, std::in
 }
 
 std::int64_t TorusSimulator::memory() const {
-    return static_cast<std::int64_t>(packets_.size() * sizeof(Packet) + queues_.size() * sizeof(Queue) +
-                                     links_.size() * sizeof(Link) + receptions_.size() * sizeof(Reception) +
+    return packets_.bytes() +
+           static_cast<std::int64_t>(queues_.size() * sizeof(Queue) + links_.size() * sizeof(Link) +
+                                     receptions_.size() * sizeof(Reception) +
                                      processors_.size() * sizeof(Processor));
 }
 
@@ -109,17 +110,6 @@ void TorusSimulator::dispatch(const Event& event) {
             break;
         }
     }
-}
-
-std::int32_t TorusSimulator::allocate() {
-    counts_.most_in_flight = std::max(counts_.most_in_flight, ++n_in_flight_);
-    if (free_ < 0) {
-        packets_.emplace_back();
-        return static_cast<std::int32_t>(packets_.size() - 1);
-    }
-    const std::int32_t packet = free_;
-    free_ = packets_[packet].next;
-    return packet;
 }
 
 void TorusSimulator::append(Queue& queue, std::int32_t packet) {

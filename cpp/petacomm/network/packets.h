@@ -6,6 +6,7 @@
 #include <functional>
 #include <vector>
 
+#include "petacomm/network/packet_pool.h"
 #include "petacomm/network/program.h"
 #include "petacomm/network/wheel.h"
 
@@ -67,7 +68,7 @@ class TorusSimulator {
         const std::function<void()>& look = [] {});
 
     // Packets sent that no processor has read; 0 after a run, unless there is a deadlock.
-    std::int64_t n_in_flight() const { return n_in_flight_; }
+    std::int64_t n_in_flight() const { return packets_.n(); }
 
     // Bytes of memory for packets and queues, at the most packets in flight so far.
     std::int64_t memory() const;
@@ -125,7 +126,6 @@ class TorusSimulator {
     bool goes_back(const Packet& packet, int dimension, int steps) const;
     std::uint32_t draw(const Packet& packet, int event, std::uint32_t n) const;
     int choose_fifo(std::int32_t node, const Packet& packet) const;
-    std::int32_t allocate();
     void append(Queue& queue, std::int32_t packet);
     int escape_output(const Packet& packet) const;
     static int hops_to_go(const Packet& packet);
@@ -142,7 +142,7 @@ class TorusSimulator {
     TorusHardware hardware_;
     std::uint64_t seed_;
     int n_outputs_, n_channels_, first_injection_, n_queues_;
-    std::int64_t n_nodes_, n_in_flight_ = 0;
+    std::int64_t n_nodes_;
     std::uint64_t transit_;
     std::vector<int> wire_ticks_;
     std::vector<std::array<std::int16_t, most_dimensions>> places_;
@@ -151,8 +151,7 @@ class TorusSimulator {
     std::vector<std::int32_t> before_;  // the node from which each input comes, by node and direction
     std::vector<Processor> processors_;
     std::vector<Reception> receptions_;
-    std::vector<Packet> packets_;
-    std::int32_t free_ = -1;
+    PacketPool<Packet> packets_;
     std::vector<std::int32_t> woken_;
     Wheel wheel_;
     Program* program_ = nullptr;

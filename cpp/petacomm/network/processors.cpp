@@ -19,7 +19,7 @@ bool TorusSimulator::receive(std::int32_t node, int queue) {
     const int delay = wire_ticks_[granules];
     const auto& left = packets_[from.head].left;
     if (std::any_of(left.begin(), left.end(), [](auto hops) { return hops != 0; })) {
-        const std::int32_t made = allocate();
+        const std::int32_t made = packets_.add(counts_.most_in_flight);
         packets_[from.head].flags |= copied;
         packets_[made] = packets_[from.head];
         ++counts_.copies;
@@ -100,7 +100,7 @@ bool TorusSimulator::begin_write(std::int32_t node) {
 bool TorusSimulator::make_packet(std::int32_t node) {
     Outgoing out;
     if (!program_->next(node, out)) return false;
-    const std::int32_t made = allocate();
+    const std::int32_t made = packets_.add(counts_.most_in_flight);
     Packet& packet = packets_[made];
     packet.message = out.message;
     packet.origin = node;
@@ -197,9 +197,7 @@ void TorusSimulator::end_read(std::int32_t node, std::int32_t packet) {
         if (waits.wants) try_head(node, queue);
     }
     program_->received(node, packets_[packet].message, woken_);
-    packets_[packet].next = free_;
-    free_ = packet;
-    --n_in_flight_;
+    packets_.remove(packet);
 }
 
 }  // namespace petacomm

@@ -52,8 +52,9 @@ PacketCounts SwitchSimulator::run(Program& program, std::int64_t* finish, std::i
 }
 
 std::int64_t SwitchSimulator::memory() const {
-    return static_cast<std::int64_t>(packets_.size() * sizeof(Packet) + queues_.size() * sizeof(Queue) +
-                                     links_.size() * sizeof(Link) + nodes_.size() * sizeof(Node)) +
+    return packets_.bytes() +
+           static_cast<std::int64_t>(queues_.size() * sizeof(Queue) + links_.size() * sizeof(Link) +
+                                     nodes_.size() * sizeof(Node)) +
            tables_.memory();
 }
 
@@ -85,23 +86,12 @@ void SwitchSimulator::dispatch(const Event& event) {
     }
 }
 
-std::int32_t SwitchSimulator::allocate() {
-    counts_.most_in_flight = std::max(counts_.most_in_flight, ++n_in_flight_);
-    if (free_ < 0) {
-        packets_.emplace_back();
-        return static_cast<std::int32_t>(packets_.size() - 1);
-    }
-    const std::int32_t packet = free_;
-    free_ = packets_[packet].next;
-    return packet;
-}
-
 // A node makes the packet that waits for its link, so that the link is never idle.
 void SwitchSimulator::feed(std::int32_t node) {
     Outgoing out;
     if (nodes_[node].has_packet || !program_->next(node, out)) return;
     nodes_[node].has_packet = 1;
-    const std::int32_t made = allocate();
+    const std::int32_t made = packets_.add(counts_.most_in_flight);
     packets_[made] = {-1,
                       out.message,
                       out.destination,
@@ -147,9 +137,7 @@ void SwitchSimulator::arrive(std::int32_t link, std::int32_t packet) {
 void SwitchSimulator::deliver(std::int32_t node, std::int32_t packet) {
     finish_[node] = wheel_.now();
     const std::int32_t message = packets_[packet].message;
-    packets_[packet].next = free_;
-    free_ = packet;
-    --n_in_flight_;
+    packets_.remove(packet);
     program_->received(node, message, woken_);
     wake();
 }

@@ -6,6 +6,7 @@
 #include <functional>
 #include <vector>
 
+#include "petacomm/network/packet_pool.h"
 #include "petacomm/network/program.h"
 #include "petacomm/network/switch_tables.h"
 #include "petacomm/network/wheel.h"
@@ -39,7 +40,7 @@ class SwitchSimulator {
         const std::function<void()>& look = [] {});
 
     // Packets sent that no node has received; 0 after a run, unless there is a deadlock.
-    std::int64_t n_in_flight() const { return n_in_flight_; }
+    std::int64_t n_in_flight() const { return packets_.n(); }
 
     std::int64_t memory() const;
 
@@ -87,7 +88,6 @@ class SwitchSimulator {
     void serve(std::int32_t link);
     void start(std::int32_t link, int channel);
     std::uint32_t draw(const Packet& packet, int event, std::uint32_t n) const;
-    std::int32_t allocate();
     void wake();
     bool is_node(std::int32_t vertex) const { return vertex < graph_.n_nodes; }
     void after(std::int64_t delay, Kind kind, std::int32_t place, std::int32_t packet) {
@@ -106,9 +106,7 @@ class SwitchSimulator {
     std::vector<Link> links_;
     std::vector<Queue> queues_;  // (n_links, channels)
     std::vector<Node> nodes_;
-    std::vector<Packet> packets_;
-    std::int32_t free_ = -1;
-    std::int64_t n_in_flight_ = 0;
+    PacketPool<Packet> packets_;
     std::vector<std::int32_t> woken_;
     Wheel wheel_;
     Program* program_ = nullptr;
