@@ -10,6 +10,7 @@ import numpy as np
 
 from petacomm.base.errors import ConfigError, DataError
 from petacomm.base.typing import AnyArray, FloatArray, Int64Array
+from petacomm.base.units import has_unit
 
 
 def numeric_array(values: Any, what: str, n_dim: int | None = None) -> AnyArray:
@@ -26,8 +27,10 @@ def numeric_array(values: Any, what: str, n_dim: int | None = None) -> AnyArray:
     Raises
     ------
     DataError
-        If they are no real numbers, or the array has other dimensions.
+        If they are no real numbers, or the array has other dimensions; also if it has a unit, or masked
+        values, of which nothing would be left.
     """
+    require_plain(values, what)
     try:
         array = np.asarray(values)
     except (TypeError, ValueError):  # rows of different lengths
@@ -37,6 +40,15 @@ def numeric_array(values: Any, what: str, n_dim: int | None = None) -> AnyArray:
     if n_dim is not None and array.ndim != n_dim:
         raise DataError(f"has the shape {array.shape}, not {n_dim} axes", where=what)
     return array
+
+
+def require_plain(values: Any, what: str) -> None:
+    """Raise a DataError for quantities of astropy with a unit, and for arrays with masked values."""
+    unit = getattr(values, "unit", None)
+    if has_unit(values) and str(unit):
+        raise DataError(f"is in '{unit}'", where=what, mend="give plain numbers, as of .to_value(unit)")
+    if np.any(getattr(values, "mask", False)) and isinstance(values, np.ndarray):
+        raise DataError("has masked values", where=what, mend="fill them, or flag their samples")
 
 
 def real_array(values: Any, what: str, n_dim: int | None = None) -> FloatArray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from datetime import datetime, timezone
+from typing import Any
 
 from petacomm.base.errors import ConfigError, closest
 
@@ -27,6 +28,11 @@ _FACTORS: dict[str, dict[str, float]] = {
     "bytes": {"B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 1024.0, "MiB": 1024.0**2, "GiB": 1024.0**3},
 }  # fmt: skip
 
+# internal units as astropy writes them
+_ASTROPY_UNITS = {
+    "angle": "rad", "frequency": "Hz", "time": "s", "temperature": "K", "noise": "K s(1/2)",
+    "spectrum": "K2 Hz-1",
+}  # fmt: skip
 
 # names of the words of units, in lower case; capitals make no difference to them
 _NAMES: dict[str, tuple[str, ...]] = {
@@ -87,9 +93,44 @@ def parse_quantity(text: str, dimension: str) -> float:
         ) from None
 
 
-def as_number(value: float | str, dimension: str) -> float:
-    """Return a number as it is, and a quantity with a unit as `parse_quantity` does."""
-    return parse_quantity(value, dimension) if isinstance(value, str) else value
+def as_number(value: Any, dimension: str) -> float:
+    """Return a number as it is, text as `parse_quantity` does, quantities of astropy as `plain_values`."""
+    if isinstance(value, str):
+        return parse_quantity(value, dimension)
+    number: float = float(plain_values(value, dimension)) if has_unit(value) else value
+    return number
+
+
+def has_unit(value: Any) -> bool:
+    """Return whether a value is a quantity of astropy, a number or an array with a unit."""
+    return hasattr(value, "unit") and hasattr(value, "to_value")
+
+
+def plain_values(value: Any, dimension: str, what: str | None = None) -> Any:
+    """Return a quantity of astropy in the internal unit of `dimension`, without a unit; others as they are.
+
+    Noise per root of hertz is converted to that of samples, as text is: K/Hz^0.5 are sqrt(0.5) K s^0.5.
+
+    Parameters
+    ----------
+    value : Quantity, number or array
+    dimension : str
+    what : str, optional
+        What it is, for errors.
+
+    Raises
+    ------
+    ConfigError
+        If the unit is not of that dimension.
+    """
+    if not has_unit(value):
+        return value
+    per_root_hertz = dimension == "noise" and any(str(one).endswith("Hz") for one in value.unit.bases)
+    try:
+        plain = value.to_value(_ASTROPY_UNITS[dimension])
+    except ValueError:
+        raise ConfigError(f"'{value.unit}' is no unit of {dimension}", where=what, mend=None) from None
+    return math.sqrt(0.5) * plain if per_root_hertz else plain
 
 
 def parse_percentage(text: str, whole: str) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from petacomm.base.errors import ConfigError, DataError
-from petacomm.base.units import as_number
+from petacomm.base.units import as_number, has_unit
 from petamap.arrays.array_pointing import PointingArrays
 from petamap.arrays.sample_arrays import SampleArrays, host_array, sample_arrays
 from petamap.data.observation import DetectorNoise, Observation
@@ -27,7 +27,7 @@ def array_observation(
     phi: Any = None,
     psi: Any = None,
     *,
-    sample_rate: float | str,
+    sample_rate: Any,
     noise: NoiseModel | Sequence[NoiseModel] | None = None,
     flags: Any = None,
     pixels: Any = None,
@@ -51,18 +51,20 @@ def array_observation(
 
     Its pointing is one of: `theta`, `phi` and `psi`; `pixels` with `psi` or `weights`; or `pointing`. Arrays
     of samples are (n_det, n_samp), of any strides; (n_samp,), of all detectors, and (n_det, 1) are broadcast.
+    Quantities of astropy are in their own units: angles in degrees are converted, which copies them, a signal
+    in uK as it is read.
 
     Parameters
     ----------
     signal : array (n_det, n_samp)
-        float32 or float64; (n_samp,) of one detector.
+        float32 or float64; (n_samp,) of one detector. Masked samples are flagged.
     theta, phi : array, optional
         Colatitude and longitude of the line of sight, radians.
     psi : array, optional
         Polarization angle, radians from the southward meridian to the east (COSMO, as in healpy and TOAST);
         without it only I can be mapped.
-    sample_rate : float or str
-        Hz, or text with a unit.
+    sample_rate : float, str or Quantity
+        Hz, or with a unit.
     noise : OneOverF, TabulatedPsd, InverseLags or a sequence of them, optional
         Of all detectors, or of each; without it, it must be estimated.
     flags : array, optional
@@ -92,7 +94,7 @@ def array_observation(
     frame : str, optional
         Of the pointing: equatorial, galactic or ecliptic; it is mapped as it stands by default.
     unit : str
-        Of the signal. Kelvin of any prefix are turned into K_CMB as they are read.
+        Of the signal, if it is no Quantity. Kelvin of any prefix are turned into K_CMB as they are read.
     start_time : float
         Unix time of the first sample, s.
     name : str
@@ -122,6 +124,7 @@ def array_observation(
     >>> day.detectors, day.sample_rate
     (('d0', 'd1'), 10.0)
     """
+    signal, unit = _without_unit(signal, unit)
     factor, unit = to_kelvin(unit)
     samples = sample_arrays(signal, flags, detectors, factor)
     arrays = PointingArrays(
@@ -136,6 +139,15 @@ def array_observation(
         noise=_noise(samples, noise), templates=_templates(templates), azimuth=_azimuth(samples, azimuth),
         unit=unit, frame=OFFSET if frame is None else frame,
     )  # fmt: skip
+
+
+def _without_unit(signal: Any, unit: str) -> tuple[Any, str]:
+    """Return a signal as plain numbers, and its unit: that of a quantity of astropy, or the one given."""
+    if not has_unit(signal) or not str(signal.unit):
+        return signal, unit
+    if unit != "K_CMB":
+        raise ConfigError(f"the signal is in '{signal.unit}'", where="unit", mend="leave unit away")
+    return signal.value, str(signal.unit)
 
 
 def _templates(templates: Sequence[Template]) -> tuple[Template, ...]:
@@ -171,7 +183,7 @@ def _noise(samples: SampleArrays, noise: NoiseModel | Sequence[NoiseModel] | Non
 def _azimuth(samples: SampleArrays, azimuth: Any) -> RecordedAzimuth | None:
     if azimuth is None:
         return None
-    track = host_array(azimuth, "azimuth")
+    track = host_array(azimuth, "azimuth", "angle")
     if track.shape != samples.shape[1:]:
         raise DataError(f"has the shape {track.shape} for {samples.shape[1]} samples", where="azimuth")
     return RecordedAzimuth(lambda start, stop: track[start:stop], lambda sample: f"azimuth, sample {sample}")

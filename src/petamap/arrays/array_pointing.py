@@ -72,9 +72,9 @@ class PointingArrays:
     def _angles(self, samples: SampleArrays) -> Pointing:
         if self.theta is None or self.phi is None:
             raise ConfigError("theta and phi are given together", mend="give both: colatitude and longitude")
-        theta = samples.of_samples("theta", self.theta)
-        phi = samples.of_samples("phi", self.phi)
-        psi = None if self.psi is None else samples.of_samples("psi", self.psi)
+        theta = samples.of_samples("theta", self.theta, dimension="angle")
+        phi = samples.of_samples("phi", self.phi, dimension="angle")
+        psi = None if self.psi is None else samples.of_samples("psi", self.psi, dimension="angle")
         samples.require_between("theta", theta, -_ROUNDING, math.pi + _ROUNDING, _COLATITUDE)
         samples.require_between("phi", phi, -_LARGEST, _LARGEST, _ANGLE)
         if psi is not None:
@@ -131,9 +131,9 @@ class PointingArrays:
                 "a half-wave plate turns what detectors see of a polarization by their own angles, too",
                 mend="give gamma, their polarization angles in the focal plane, radians",
             )
-        angles = samples.of_samples("hwp_angle", self.hwp_angle)
+        angles = samples.of_samples("hwp_angle", self.hwp_angle, dimension="angle")
         samples.require_between("hwp_angle", angles, -math.inf, math.inf, _ANGLE)
-        gamma = samples.of_detectors("gamma", self.gamma, 0.0)
+        gamma = samples.of_detectors("gamma", self.gamma, 0.0, "angle")
         return lambda detector, start, stop: 4 * (angles[detector, start:stop] - gamma[detector])
 
     # --- pixels
@@ -152,7 +152,7 @@ class PointingArrays:
         samples.require_between("pixels", pixels, -1, n_pix - 1, what)
         plate = self._plate(samples)
         if self.weights is None:
-            psi = None if self.psi is None else samples.of_samples("psi", self.psi)
+            psi = None if self.psi is None else samples.of_samples("psi", self.psi, dimension="angle")
             if psi is not None:
                 samples.require_between("psi", psi, -_LARGEST, _LARGEST, _ANGLE)
             return RecordedPixels(

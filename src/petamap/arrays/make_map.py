@@ -42,7 +42,7 @@ def make_map(
     stokes: str = "IQU",
     frame: str | None = None,
     noise: NoiseModel | Sequence[NoiseModel] | str | None = None,
-    sample_rate: float | str | None = None,
+    sample_rate: Any = None,
     flags: Any = None,
     pixels: Any = None,
     weights: Any = None,
@@ -70,9 +70,10 @@ def make_map(
     Parameters
     ----------
     data : array (n_det, n_samp), Observation or sequence of Observation
-        The signal; or observations, as of `array_observation`, which have all that belongs to samples.
+        The signal, masked or in a unit of astropy or not; or observations, as of `array_observation`, which
+        have all that belongs to samples.
     theta, phi, psi : array, optional
-        Colatitude, longitude and polarization angle, radians, COSMO; see `array_observation`.
+        Colatitude, longitude and polarization angle, radians or quantities, COSMO; see `array_observation`.
     n_side : int, optional
         Resolution of a HEALPix map, in nested order.
     pixelization : Healpix, CarPatch or FlatPatch, optional
@@ -84,14 +85,14 @@ def make_map(
         are turned into it.
     noise : NoiseModel, sequence of them, or "estimate"
         Of all detectors, or of each; or to be estimated from the data.
-    sample_rate : float or str
-        Hz, or text with a unit.
+    sample_rate : float, str or Quantity
+        Hz, or with a unit.
     flags, pixels, weights, pointing, efficiency, hwp_angle, gamma : array, optional
         See `array_observation`.
     intervals, detectors, templates, azimuth : sequence, optional
         See `array_observation`.
     unit : str
-        Of the signal.
+        Of the signal, if it is no Quantity.
     options : mapping, optional
         Options of the run configuration, ``{"solver.tolerance": 1e-8, "products.residual": False}``, and
         tables, ``{"source": [{"kind": "offsets"}], "split": [{"name": "halves", "by": "time"}]}``.

@@ -8,21 +8,37 @@ from typing import Any
 
 import numpy as np
 
-from petacomm.base.arguments import real_array
+from petacomm.base.arguments import real_array, require_plain
 from petacomm.base.errors import DataError
 from petacomm.base.typing import AnyArray, FloatArray, UInt8Array
+from petacomm.base.units import plain_values
 
 _FLAG = "flag such samples: flags=~numpy.isfinite({0})"
 
 
-def host_array(values: Any, where: str) -> AnyArray:
+def host_array(values: Any, where: str, dimension: str | None = None) -> AnyArray:
     """Return what a user gives as an array of NumPy; those of JAX, torch or CuPy through DLPack, not copied.
+
+    Parameters
+    ----------
+    values : array
+    where : str
+        The argument, for errors.
+    dimension : str, optional
+        What quantities of astropy are converted to the unit of, which copies them if theirs is another;
+        without it they are refused, unless dimensionless.
 
     Raises
     ------
     DataError
-        If the array is in the memory of an accelerator, or of a type that NumPy lacks.
+        If the array is in the memory of an accelerator, or of a type that NumPy lacks, or has masked values
+        or a unit.
+    ConfigError
+        If the unit is not of the dimension.
     """
+    if dimension is not None:
+        values = plain_values(values, dimension, where)
+    require_plain(values, where)
     if isinstance(values, np.ndarray) or not hasattr(values, "__dlpack__"):
         return np.asarray(values)
     try:
@@ -74,7 +90,9 @@ class SampleArrays:
         if self.flags is not None:
             out |= self.flags[detector, start:stop] != 0
 
-    def of_samples(self, name: str, values: Any, kinds: str = "fiu") -> AnyArray:
+    def of_samples(
+        self, name: str, values: Any, kinds: str = "fiu", dimension: str | None = None
+    ) -> AnyArray:
         """Return an argument as (n_det, n_samp), a view of it: (n_samp,) and (n_det, 1) are broadcast.
 
         Raises
@@ -82,7 +100,7 @@ class SampleArrays:
         DataError
             If it has another shape, or is not of numbers of the kinds.
         """
-        array = host_array(values, name)
+        array = host_array(values, name, dimension)
         if array.dtype.kind not in kinds:
             raise DataError(f"is of type {array.dtype}, which does not belong here", where=name)
         try:
@@ -93,7 +111,9 @@ class SampleArrays:
                 mend="give (n_det, n_samp), or (n_samp,) if it is the same for all detectors",
             ) from None  # fmt: skip
 
-    def of_detectors(self, name: str, values: Any, default: float) -> FloatArray:
+    def of_detectors(
+        self, name: str, values: Any, default: float, dimension: str | None = None
+    ) -> FloatArray:
         """Return a number for each detector, (n_det,), of an argument that may be one number or None.
 
         Raises
@@ -101,7 +121,7 @@ class SampleArrays:
         DataError
             If it has another shape, or one is not finite.
         """
-        array = real_array(default if values is None else host_array(values, name), name)
+        array = real_array(default if values is None else host_array(values, name, dimension), name)
         if array.shape not in ((), self.shape[:1]):
             raise DataError(f"has the shape {array.shape} for {self.shape[0]} detectors", where=name)
         bad = np.flatnonzero(~np.isfinite(np.atleast_1d(array)))
@@ -151,13 +171,14 @@ class SampleArrays:
 
 
 def sample_arrays(signal: Any, flags: Any, detectors: Sequence[str] | None, factor: float) -> SampleArrays:
-    """Return signal and flags as arrays of detectors and samples.
+    """Return signal and flags as arrays of detectors and samples; masked samples are flagged.
 
     Raises
     ------
     DataError
         If shapes or types do not fit.
     """
+    signal, mask = _without_mask(signal)
     array = host_array(signal, "signal")
     if array.dtype.kind not in "fiu" or array.ndim not in (1, 2) or 0 in array.shape:
         raise DataError(
@@ -169,9 +190,20 @@ def sample_arrays(signal: Any, flags: Any, detectors: Sequence[str] | None, fact
     if len(names) != len(array):
         raise DataError(f"{len(names)} names for {len(array)} detectors", where="detectors")
     samples = SampleArrays(array, None, names, factor)
-    if flags is None:
-        return samples
-    return SampleArrays(array, samples.of_samples("flags", flags, "biu"), names, factor)
+    bad = None if flags is None else samples.of_samples("flags", flags, "biu")
+    if mask is not None:
+        masked = np.atleast_2d(mask)
+        bad = masked if bad is None else (bad != 0) | masked
+    return samples if bad is None else SampleArrays(array, bad, names, factor)
+
+
+def _without_mask(values: Any) -> tuple[Any, AnyArray | None]:
+    """Return an array without its mask, and the mask; None if nothing is masked."""
+    mask = getattr(values, "mask", None) if isinstance(values, np.ndarray) else None
+    if mask is None or not np.any(mask):
+        return values, None
+    plain = np.ma.getdata(values) if isinstance(values, np.ma.MaskedArray) else values.unmasked
+    return plain, np.broadcast_to(np.asarray(mask, np.bool_), plain.shape)
 
 
 def _numbered(n: int) -> tuple[str, ...]:

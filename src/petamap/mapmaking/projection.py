@@ -426,7 +426,7 @@ class Projection:
             add_signals(signals, stream.detector, begin, end, rows)
         if not _mapmaking.zero_gaps(pixels, self.units[number], out):
             for row in out:
-                check_signal(observation, stream.detector, start, row)
+                check_signal(observation, stream.detector, begin, row[begin - start : end - start])
 
     def error_location(self, block: Int64Array, sample: int) -> str:
         """Return observation, detector and sample number of an input of a block, for a message."""

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from petacomm.base.typing import FloatArray
-from petacomm.base.units import as_number
+from petacomm.base.units import as_number, plain_values
 
 
 @dataclass(frozen=True, init=False)
@@ -19,18 +19,18 @@ class OneOverF:
 
     Parameters
     ----------
-    net : float or str
-        White noise level, K s^1/2 or text with a unit; the white standard deviation of a sample is
+    net : float, str or Quantity
+        White noise level, K s^1/2 or with a unit; the white standard deviation of a sample is
         net * sqrt(sample_rate).
-    fknee, fmin : float or str
-        Hz, or text with a unit; fknee = 0 gives white noise.
+    fknee, fmin : float, str or Quantity
+        Hz, or with a unit; fknee = 0 gives white noise.
     alpha : float
         Slope of the PSD at low frequency, negative.
 
     Raises
     ------
     ConfigError
-        If text is no number with a unit that fits.
+        If a unit does not fit, or text is no number with a unit.
 
     Examples
     --------
@@ -47,9 +47,7 @@ class OneOverF:
     fmin: float = 0.0
     alpha: float = -1.0
 
-    def __init__(
-        self, net: float | str, fknee: float | str = 0.0, fmin: float | str = 0.0, alpha: float = -1.0
-    ) -> None:
+    def __init__(self, net: Any, fknee: Any = 0.0, fmin: Any = 0.0, alpha: float = -1.0) -> None:
         object.__setattr__(self, "net", as_number(net, "noise"))
         object.__setattr__(self, "fknee", as_number(fknee, "frequency"))
         object.__setattr__(self, "fmin", as_number(fmin, "frequency"))
@@ -62,9 +60,9 @@ class TabulatedPsd:
 
     Parameters
     ----------
-    frequencies : float64 (n,)
+    frequencies : float64 (n,) or Quantity
         Hz, increasing.
-    values : float64 (n,)
+    values : float64 (n,) or Quantity
         K^2/Hz.
 
     Examples
@@ -78,6 +76,10 @@ class TabulatedPsd:
 
     frequencies: FloatArray
     values: FloatArray
+
+    def __post_init__(self) -> None:
+        for name, dimension in (("frequencies", "frequency"), ("values", "spectrum")):
+            object.__setattr__(self, name, plain_values(getattr(self, name), dimension, name))
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,16 @@ def test_what_is_no_array_of_real_numbers(values):
         numeric_array(values, "values")
 
 
+def test_units_and_masks_are_not_dropped():
+    units = pytest.importorskip("astropy.units")
+    with pytest.raises(DataError, match="values: is in 'uK'"):
+        real_array([1, 2] * units.uK, "values")
+    with pytest.raises(DataError, match="values: has masked values"):
+        real_array(np.ma.masked_array([1.0, 2.0], [False, True]), "values")
+    assert real_array([1, 2] * units.dimensionless_unscaled, "values").tolist() == [1, 2]
+    assert real_array(np.ma.masked_array([1.0, 2.0], False), "values").tolist() == [1, 2]
+
+
 def test_arrays_of_numbers():
     array = np.zeros((2, 3))
     assert real_array(array, "values", 2) is array

@@ -2,12 +2,22 @@
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from petacomm.base.errors import ConfigError
-from petacomm.base.units import ARCMIN, ARCSEC, DEGREE, parse_quantity, unit_spellings, units_by_dimension
+from petacomm.base.units import (
+    ARCMIN,
+    ARCSEC,
+    DEGREE,
+    as_number,
+    parse_quantity,
+    plain_values,
+    unit_spellings,
+    units_by_dimension,
+)
 
 
 @pytest.mark.parametrize(
@@ -81,6 +91,28 @@ def test_invalid_quantities_are_errors(text, dimension, words):
     with pytest.raises(ConfigError) as caught:
         parse_quantity(text, dimension)
     assert words in str(caught.value) and caught.value.mend
+
+
+@pytest.mark.parametrize(
+    ("text", "dimension"),
+    [("90 arcmin", "angle"), ("20 mHz", "frequency"), ("2 h", "time"), ("3 uK", "temperature"),
+     ("60 uK s(1/2)", "noise"), ("60 uK / Hz(1/2)", "noise")],
+)  # fmt: skip
+def test_quantities_of_astropy_are_as_text(text, dimension):
+    units = pytest.importorskip("astropy.units")
+    quantity = units.Quantity(text)
+    as_text = text.replace(" / ", "/").replace("(1/2)", "^0.5")
+    assert as_number(quantity, dimension) == pytest.approx(as_number(as_text, dimension), rel=1e-14)
+    np.testing.assert_allclose(
+        plain_values(quantity * np.arange(3.0), dimension), as_number(as_text, dimension) * np.arange(3.0)
+    )
+    with pytest.raises(ConfigError, match="width: 'm' is no unit of"):
+        plain_values(units.Quantity("3 m"), dimension, "width")
+
+
+def test_what_has_no_unit_stays_as_it_is():
+    array = np.arange(3.0)
+    assert plain_values(array, "angle") is array and as_number(2.5, "time") == 2.5
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False, min_value=-1e290, max_value=1e290), st.data())

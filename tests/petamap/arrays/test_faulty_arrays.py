@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from astropy import units
 
 import petamap
 
@@ -48,6 +49,11 @@ FAULTS = {
     "noise of what": ({"noise": [NOISE, 3.0]}, "noise, detector d1: is a float"),
     "negative noise": ({"noise": petamap.OneOverF(-1.0)}, "noise, detector d0: net is -1"),
     "no rate": ({"sample_rate": None}, "sample rate is not given.*10 Hz"),
+    "a rate in m": ({"sample_rate": 10 * units.m}, "'m' is no unit of frequency"),
+    "an angle in K": ({"psi": np.zeros(500) * units.K}, "psi: 'K' is no unit of angle"),
+    "masked angles": ({"phi": np.ma.masked_array(np.zeros(500), np.arange(500) == 3)}, "phi: has masked"),
+    "flags in K": ({"flags": np.zeros(500, int) * units.K}, "flags: is in 'K'"),
+    "two units": ({"data": np.zeros(SHAPE) * units.uK, "unit": "mK"}, "unit: the signal is in 'uK'"),
     "a rate of what": ({"sample_rate": "10 m"}, "unknown frequency unit 'm'"),
     "a negative rate": ({"sample_rate": -10.0}, "sample rate of -10"),
     "no map": ({"n_side": None}, "n_side is missing"),

@@ -5,6 +5,8 @@ import warnings
 import healpy
 import numpy as np
 import pytest
+from astropy import units
+from astropy.utils.masked import Masked
 from mpi import run_ranks
 
 import petamap
@@ -158,6 +160,28 @@ def test_pixels_and_quaternions_say_the_same_as_angles(plain):
         values = maps.sky.values if maps.sky.pixelization.nest else maps.sky.values[:, order]
         # 2^-32 of a turn, and float32 of the last way
         np.testing.assert_allclose(values, plain.sky.values, atol=1e-9)
+
+
+def test_quantities_are_in_their_own_units(plain):
+    theta, phi, psi, signal = scan()
+    degrees = [np.degrees(angle) * units.deg for angle in (theta, phi, psi)]
+    noise = petamap.OneOverF(net=100 * units.uK * units.s**0.5, fknee=50 * units.mHz, fmin=1e-3 * units.Hz)
+    made = mapped(signal * 1e6 * units.uK, *degrees, noise=noise, sample_rate=10 * units.Hz)
+    np.testing.assert_array_equal(made.hits.values, plain.hits.values)
+    np.testing.assert_allclose(made.sky.values, plain.sky.values, rtol=0, atol=1e-9 * 1e-4)
+    assert made.sky.unit == "K_CMB"
+    brightness = mapped(signal * units.MJy / units.sr, theta, phi, psi)
+    np.testing.assert_array_equal(brightness.sky.values, plain.sky.values)
+    assert brightness.sky.unit == "MJy / sr"
+
+
+def test_masked_samples_are_flagged():
+    theta, phi, psi, signal = scan()
+    mask, flags = signal > 1e-4, signal < -2e-4
+    flagged = mapped(signal, theta, phi, psi, flags=mask | flags)
+    masked = np.ma.masked_array(np.where(mask, np.nan, signal), mask)
+    assert_same_bits(mapped(masked, theta, phi, psi, flags=flags), flagged)
+    assert_same_bits(mapped(Masked(masked.data, mask=mask), theta, phi, psi, flags=flags), flagged)
 
 
 def test_flagged_samples_are_not_looked_at():
