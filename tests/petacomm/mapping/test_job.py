@@ -128,6 +128,20 @@ def test_the_allocation_of_this_job(tmp_path: Path) -> None:
     assert (less.graph.n_ranks, less.resources.ranks_per_node) == (4, 1)
 
 
+def test_the_allocation_of_a_job_of_pals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hosts = ["x3208c0s1b0n0", "x3210c0s25b0n0", "x3208c0s7b0n0", "x3210c0s37b1n0"]
+    (tmp_path / "nodefile").write_text("\n".join(hosts))
+    monkeypatch.setenv("PBS_NODEFILE", str(tmp_path / "nodefile"))
+    monkeypatch.setenv("PALS_PPN", "2")
+    job = load_mapping_job(written(tmp_path, DETECTED), {"format": "cray"})
+    assert (job.graph.n_ranks, job.resources.ranks_per_node, job.target.hosts) == (8, 2, hosts)
+    result = map_ranks(job.task)
+    assert result.chosen.load < result.identity.load  # neighbours in one rack
+    (tmp_path / "nodefile").write_text("a b\n")
+    with pytest.raises(ConfigError, match="nodefile:1: 'a b' is no name of a host"):
+        load_mapping_job(tmp_path / "job.toml")
+
+
 @pytest.mark.usefixtures("slurm_job")
 @pytest.mark.parametrize(
     ("text", "given", "says"),

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from petacomm.base.arguments import require_integer
 from petacomm.base.errors import ConfigError
-from petacomm.topology.detect import cray, fujitsu, slurm
+from petacomm.topology.detect import cray, fujitsu, pals, pbs, slurm
 from petacomm.topology.detect.coordinates import read_coordinates, write_coordinates
 from petacomm.topology.detect.node_layout import NodeLayout, read_hwloc, read_sysfs
 from petacomm.topology.detect.slurm import expand_hosts, expand_tasks, read_topology_conf
@@ -48,8 +48,9 @@ def detect_allocation(
     """Return the allocation of this process's job, without communication.
 
     It is read from Fujitsu's or Slurm's environment variables; with Slurm also from ``topology.conf``, in the
-    folder of the ``slurm.conf`` that ``SLURM_CONF`` names or else in /etc/slurm, if there is one. Without a
-    job scheduler the allocation is this node.
+    folder of the ``slurm.conf`` that ``SLURM_CONF`` names or else in /etc/slurm, if there is one. In a
+    process that HPE's PALS has started it is read from the file that ``PALS_APINFO`` names, else in a job of
+    PBS from that of ``PBS_NODEFILE``. Without a job scheduler the allocation is this node.
 
     Parameters
     ----------
@@ -80,6 +81,10 @@ def detect_allocation(
     if environ.get("SLURM_JOB_NODELIST"):
         conf = Path(environ.get("SLURM_CONF", root / "etc/slurm/slurm.conf")).with_name("topology.conf")
         return slurm.slurm_allocation(environ, read_topology_conf(conf) if conf.is_file() else None)
+    if environ.get("PALS_APINFO"):
+        return pals.pals_allocation(environ)
+    if environ.get("PBS_NODEFILE"):
+        return pbs.pbs_allocation(environ)
     layout = detect_node_layout(environ, root)
     count = layout.n_cores if n_ranks is None else require_integer(n_ranks, "n_ranks", 1, _MOST_RANKS)
     network, nodes = fat_tree_from_paths([(socket.gethostname(),)] * count)
@@ -93,7 +98,8 @@ def gather_allocation(
     """Return the allocation of a communicator, from the position that each rank detects. Collective on comm.
 
     The position of a node is given by the switches above it according to Slurm (``SLURM_TOPOLOGY_ADDR``),
-    else by its place in a Cray's cabinets, else by its host name, with all nodes under one switch.
+    else by its place in a Cray's cabinets, from its files or the host's name, else by its host name, with all
+    nodes under one switch.
 
     Raises
     ------
@@ -103,7 +109,7 @@ def gather_allocation(
     host = environ.get("SLURMD_NODENAME") or socket.gethostname()
     path, source = slurm.slurm_switch_path(environ), "Slurm's topology address"
     if path is None:
-        path, source = cray.cray_node_path(root), "Cray's names of nodes"
+        path, source = cray.cray_node_path(root) or cray.cray_host_path(host), "Cray's names of nodes"
     if path is None:
         path, source = ("switch", host), "names of hosts; one switch assumed"
     gathered = comm.allgather((path, host, source))
