@@ -34,6 +34,7 @@ from petacomm.redistribution.fft import ParallelFFT as ParallelFFT
 from petacomm.redistribution.halo import LatticeField as LatticeField
 from petacomm.redistribution.lattice import Lattice as Lattice
 from petacomm.redistribution.redistribution import Redistribution as Redistribution
+from petacomm.reduction.halo import Halo as Halo
 from petacomm.reduction.owned_rows import OwnedRows as OwnedRows
 from petacomm.reduction.plan import ReductionPlan as ReductionPlan
 from petacomm.schedule.catalogue import make_schedule as make_schedule

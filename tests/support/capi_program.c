@@ -43,6 +43,41 @@ static void reductions(MPI_Comm comm) {
     must(petacomm_plan_free(&plan) == 0 && plan == NULL, "free");
 }
 
+/* Rank r owns keys 20 + 2 r and 21 + 2 r, the larger first; its ghosts are the next rank's, the smaller first. */
+static void halos(MPI_Comm comm) {
+    const int64_t after = 2 * ((rank + 1) % size), before = (rank + size - 1) % size;
+    const int64_t own[2] = {21 + 2 * rank, 20 + 2 * rank}, ghosts[2] = {20 + after, 21 + after};
+    const int n_ghosts = size > 1 ? 2 : 0;
+    petacomm_halo *halo, *other;
+    int32_t owners[2] = {-1, -1};
+    double values[4][2], sums[4] = {1, 2, 10, 20};
+    int64_t counts[4] = {rank, 0, rank + 5, -1};
+    must(petacomm_halo_create(comm, 2, own, n_ghosts, ghosts, &halo) == 0, "halo");
+    must(petacomm_halo_create(comm, 2, own, n_ghosts, ghosts, &other) == 0, "another halo");
+    must(petacomm_halo_owners(halo, owners) == 0, "owners");
+    for (int i = 0; i < n_ghosts; ++i) must(owners[i] == (rank + 1) % size, "the owner is the next rank");
+    for (int turn = 0; turn < 2; ++turn) {
+        for (int i = 0; i < 4; ++i)
+            for (int k = 0; k < 2; ++k) values[i][k] = i < 2 ? own[i] + 0.5 * k : -7;
+        if (turn == 0) must(petacomm_halo_exchange(halo, values, 2, PETACOMM_DOUBLE) == 0, "exchange");
+        if (turn == 1) {
+            must(petacomm_halo_exchange_begin(halo, values, 2, PETACOMM_DOUBLE) == 0, "begin");
+            must(values[2][0] == -7 && values[0][1] == own[0] + 0.5, "rows between the halves");
+            must(petacomm_halo_exchange_begin(halo, values, 2, PETACOMM_DOUBLE) != 0, "begin twice");
+            must(petacomm_halo_reduce(other, counts, 1, PETACOMM_INT64, PETACOMM_MAX) == 0, "maxima");
+            must(petacomm_halo_exchange_end(halo) == 0, "end");
+        }
+        for (int i = 0; i < n_ghosts; ++i)
+            for (int k = 0; k < 2; ++k) must(values[2 + i][k] == ghosts[i] + 0.5 * k, "ghosts");
+    }
+    must(counts[0] == rank && counts[1] == (size > 1 ? before + 5 : 0) && counts[2] == rank + 5, "maxima at owners");
+    must(petacomm_halo_reduce_begin(halo, sums, 1, PETACOMM_DOUBLE, PETACOMM_SUM) == 0, "begin to reduce");
+    sums[0] += 100;
+    must(petacomm_halo_reduce_end(halo) == 0 && petacomm_halo_reduce_end(halo) != 0, "end to reduce");
+    must(sums[0] == (size > 1 ? 121 : 101) && sums[1] == (size > 1 ? 12 : 2) && sums[2] == 10, "sums at owners");
+    must(petacomm_halo_free(&halo) == 0 && petacomm_halo_free(&other) == 0 && halo == NULL, "free");
+}
+
 /* From slabs of rows to slabs of columns, which lie column by column. */
 static void redistributions(void) {
     const int64_t shape[2] = {7, 5}, order[2] = {1, 0};
@@ -89,6 +124,7 @@ static void parts(void) {
         MPI_Comm_rank(part, &rank);
         MPI_Comm_size(part, &size);
         reductions(part);
+        halos(part);
         MPI_Comm_free(&part);
     }
     rank = all_rank, size = all_size;
@@ -119,15 +155,41 @@ static void errors(void) {
     must(petacomm_plan_free(&plan) == 0 && petacomm_plan_free(&plan) != 0, "free twice");
 }
 
+static void errors_of_halos(void) {
+    const int last = rank == size - 1;
+    const int64_t own[2] = {rank, rank}, unknown[1] = {1000}, both[1] = {77};
+    petacomm_halo *halo;
+    double values[1] = {1};
+    must(petacomm_halo_create(MPI_COMM_WORLD, 1, own, last, unknown, &halo) != 0 && halo == NULL, "no owner");
+    if (last) printf("%s\n", petacomm_error_message());
+    fflush(stdout);
+    MPI_Barrier(MPI_COMM_WORLD);
+    must(petacomm_halo_create(MPI_COMM_WORLD, size > 1 ? 1 : 2, size > 1 ? both : own, 0, NULL, &halo) != 0, "two owners");
+    if (last) printf("%s\n", petacomm_error_message());
+    fflush(stdout);
+    MPI_Barrier(MPI_COMM_WORLD);
+    must(petacomm_halo_create(MPI_COMM_WORLD, last ? -1 : 1, own, 0, NULL, &halo) != 0, "-1 keys of a halo");
+    must(petacomm_halo_create(MPI_COMM_WORLD, 1, own, 0, NULL, &halo) == 0, "no ghosts");
+    must(petacomm_halo_exchange(halo, values, 0, PETACOMM_DOUBLE) != 0, "rows of nothing");
+    must(petacomm_halo_exchange(halo, values, 1, (petacomm_type)9) != 0, "a type");
+    must(petacomm_halo_reduce(halo, values, 1, PETACOMM_DOUBLE, (petacomm_op)9) != 0, "an operation");
+    must(petacomm_halo_exchange_end(halo) != 0, "an end without a begin");
+    must(petacomm_halo_exchange(halo, values, 1, PETACOMM_DOUBLE) == 0 && values[0] == 1, "nothing to fill");
+    must(petacomm_halo_free(&halo) == 0 && petacomm_halo_free(&halo) != 0, "free twice");
+    must(petacomm_halo_exchange(NULL, values, 1, PETACOMM_DOUBLE) != 0, "no halo");
+}
+
 int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     reductions(MPI_COMM_WORLD);
+    halos(MPI_COMM_WORLD);
     redistributions();
     order_of_ranks();
     parts();
     errors();
+    errors_of_halos();
     error_handlers();
     if (rank == 0) printf("all is right\n");
     MPI_Finalize();

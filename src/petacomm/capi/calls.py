@@ -11,14 +11,15 @@ import numpy.typing as npt
 from petacomm.base.errors import ConfigError, UserError
 from petacomm.base.typing import AnyArray
 from petacomm.mpi import MpiCommunicator, agree_on_errors
+from petacomm.mpi.communicator import Operation
 
 if TYPE_CHECKING:
     from petacomm.redistribution import Redistribution
-    from petacomm.reduction import ReductionPlan
+    from petacomm.reduction import Halo, ReductionPlan
 
 # As petacomm.h numbers them.
 _TYPES = (np.float64, np.float32, np.int64, np.uint8)
-_OPERATIONS = ("sum", "max", "min", "or")
+_OPERATIONS: tuple[Operation, ...] = ("sum", "max", "min", "or")
 
 
 def error_text(error: BaseException) -> str:
@@ -41,17 +42,13 @@ def reduction(
     verb: str, plan: ReductionPlan, values: int, width: int, dtype: int, op: int, exact: int
 ) -> None:
     """Reduce values in place, or begin to. Collective."""
-    rows = _rows(plan, values, width, dtype)
-    if not 0 <= op < len(_OPERATIONS):
-        raise ConfigError(
-            f"no operation {op}", mend="PETACOMM_SUM, PETACOMM_MAX, PETACOMM_MIN or PETACOMM_OR"
-        )
-    getattr(plan, verb)(rows, _OPERATIONS[op], exact=bool(exact))
+    rows = _rows(plan.index_map.n_keys, values, width, dtype)
+    getattr(plan, verb)(rows, _operation(op), exact=bool(exact))
 
 
 def fill_ghosts(plan: ReductionPlan, values: int, width: int, dtype: int) -> None:
     """Give ghosts the values of their owners. Collective."""
-    plan.broadcast(_rows(plan, values, width, dtype))
+    plan.broadcast(_rows(plan.index_map.n_keys, values, width, dtype))
 
 
 def owners(plan: ReductionPlan, owned: int, multiplicity: int) -> None:
@@ -61,6 +58,33 @@ def owners(plan: ReductionPlan, owned: int, multiplicity: int) -> None:
         _array(owned, np.uint8, n_keys)[:] = plan.owned
     if multiplicity:
         _array(multiplicity, np.int32, n_keys)[:] = plan.multiplicity
+
+
+def halo(comm: int, n_owned: int, owned_keys: int, n_ghosts: int, ghost_keys: int) -> Halo:
+    """Return the halo of keys and ghosts. Collective."""
+    from petacomm.reduction import Halo
+
+    ours = MpiCommunicator.of_handle(comm)
+    with agree_on_errors(ours):
+        owned, ghosts = (
+            _array(keys, np.int64, (n,)) for n, keys in ((n_owned, owned_keys), (n_ghosts, ghost_keys))
+        )
+    return Halo(ours, owned, ghosts)
+
+
+def halo_exchange(verb: str, plan: Halo, values: int, width: int, dtype: int) -> None:
+    """Give ghosts the rows of their owners, or begin to. Collective."""
+    getattr(plan, verb)(_rows(plan.n_owned + plan.n_ghosts, values, width, dtype))
+
+
+def halo_reduction(verb: str, plan: Halo, values: int, width: int, dtype: int, op: int) -> None:
+    """Reduce rows of ghosts onto owners, or begin to. Collective."""
+    getattr(plan, verb)(_rows(plan.n_owned + plan.n_ghosts, values, width, dtype), _operation(op))
+
+
+def halo_owners(plan: Halo, owners: int) -> None:
+    """Write the rank that owns each ghost."""
+    _array(owners, np.int32, (plan.n_ghosts,))[:] = plan.owners
 
 
 def redistribution(
@@ -125,12 +149,20 @@ def release(plan: object) -> None:
     del plan
 
 
-def _rows(plan: ReductionPlan, address: int, width: int, dtype: int) -> AnyArray:
+def _operation(op: int) -> Operation:
+    if not 0 <= op < len(_OPERATIONS):
+        raise ConfigError(
+            f"no operation {op}", mend="PETACOMM_SUM, PETACOMM_MAX, PETACOMM_MIN or PETACOMM_OR"
+        )
+    return _OPERATIONS[op]
+
+
+def _rows(n_rows: int, address: int, width: int, dtype: int) -> AnyArray:
     if not 0 <= dtype < len(_TYPES):
         raise ConfigError(f"no type {dtype}", mend="PETACOMM_DOUBLE, _FLOAT, _INT64 or _UINT8")
     if width < 1:
         raise ConfigError(f"rows of {width} values", mend="1 or more")
-    return _array(address, _TYPES[dtype], (plan.index_map.n_keys, width))
+    return _array(address, _TYPES[dtype], (n_rows, width))
 
 
 def _array(address: int, dtype: npt.DTypeLike, shape: tuple[int, ...]) -> AnyArray:

@@ -20,6 +20,9 @@
 struct petacomm_plan {
     PyObject* object;
 };
+struct petacomm_halo {
+    PyObject* object;
+};
 struct petacomm_redistribution {
     PyObject* object;
 };
@@ -190,6 +193,63 @@ int petacomm_plan_n_global(petacomm_plan* plan, int64_t* n_global) {
     WITH_PYTHON(PyObject_GetAttrString(plan->object, "n_global"), *n_global = PyLong_AsLongLong(result));
 }
 
+int petacomm_halo_create(MPI_Comm comm, int64_t n_owned, const int64_t* owned_keys, int64_t n_ghosts,
+                         const int64_t* ghost_keys, petacomm_halo** halo) {
+    *halo = NULL;
+    WITH_PYTHON(call("halo", "(iLLLL)", (int)MPI_Comm_c2f(comm), (long long)n_owned, ADDRESS(owned_keys),
+                     (long long)n_ghosts, ADDRESS(ghost_keys)),
+                KEEP_IN(petacomm_halo, halo));
+}
+
+static int halo_exchange(const char* verb, petacomm_halo* halo, void* values, int64_t width,
+                         petacomm_type type) {
+    NEEDS(halo);
+    WITH_PYTHON(
+        call("halo_exchange", "(sOLLi)", verb, halo->object, ADDRESS(values), (long long)width, (int)type),
+        NOTHING_TO_DO);
+}
+
+int petacomm_halo_exchange(petacomm_halo* halo, void* values, int64_t width, petacomm_type type) {
+    return halo_exchange("exchange", halo, values, width, type);
+}
+
+int petacomm_halo_exchange_begin(petacomm_halo* halo, void* values, int64_t width, petacomm_type type) {
+    return halo_exchange("exchange_begin", halo, values, width, type);
+}
+
+int petacomm_halo_exchange_end(petacomm_halo* halo) {
+    NEEDS(halo);
+    WITH_PYTHON(PyObject_CallMethod(halo->object, "exchange_end", NULL), NOTHING_TO_DO);
+}
+
+static int halo_reduction(const char* verb, petacomm_halo* halo, void* values, int64_t width,
+                          petacomm_type type, petacomm_op op) {
+    NEEDS(halo);
+    WITH_PYTHON(call("halo_reduction", "(sOLLii)", verb, halo->object, ADDRESS(values), (long long)width,
+                     (int)type, (int)op),
+                NOTHING_TO_DO);
+}
+
+int petacomm_halo_reduce(petacomm_halo* halo, void* values, int64_t width, petacomm_type type,
+                         petacomm_op op) {
+    return halo_reduction("reduce", halo, values, width, type, op);
+}
+
+int petacomm_halo_reduce_begin(petacomm_halo* halo, void* values, int64_t width, petacomm_type type,
+                               petacomm_op op) {
+    return halo_reduction("reduce_begin", halo, values, width, type, op);
+}
+
+int petacomm_halo_reduce_end(petacomm_halo* halo) {
+    NEEDS(halo);
+    WITH_PYTHON(PyObject_CallMethod(halo->object, "reduce_end", NULL), NOTHING_TO_DO);
+}
+
+int petacomm_halo_owners(petacomm_halo* halo, int32_t* owners) {
+    NEEDS(halo);
+    WITH_PYTHON(call("halo_owners", "(OL)", halo->object, ADDRESS(owners)), NOTHING_TO_DO);
+}
+
 int petacomm_redistribution_create(MPI_Comm comm, int n_axes, const int64_t* shape,
                                    const int64_t* grid_before, const int64_t* order_before,
                                    const int64_t* grid_after, const int64_t* order_after,
@@ -232,6 +292,12 @@ int petacomm_plan_free(petacomm_plan** plan) {
     return release(given ? given->object : NULL, given);
 }
 
+int petacomm_halo_free(petacomm_halo** halo) {
+    petacomm_halo* given = *halo;
+    *halo = NULL;
+    return release(given ? given->object : NULL, given);
+}
+
 int petacomm_redistribution_free(petacomm_redistribution** plan) {
     petacomm_redistribution* given = *plan;
     *plan = NULL;
@@ -247,6 +313,11 @@ int petacomm_plan_create_f(MPI_Fint comm, int64_t n_keys, const int64_t* keys, c
                            petacomm_plan** plan) {
     return petacomm_plan_create(MPI_Comm_f2c(comm), n_keys, keys, algorithm && *algorithm ? algorithm : NULL,
                                 plan);
+}
+
+int petacomm_halo_create_f(MPI_Fint comm, int64_t n_owned, const int64_t* owned_keys, int64_t n_ghosts,
+                           const int64_t* ghost_keys, petacomm_halo** halo) {
+    return petacomm_halo_create(MPI_Comm_f2c(comm), n_owned, owned_keys, n_ghosts, ghost_keys, halo);
 }
 
 int petacomm_redistribution_create_f(MPI_Fint comm, int n_axes, const int64_t* shape,

@@ -64,6 +64,68 @@ module petacomm
       type(c_ptr), intent(inout) :: plan
     end function
 
+    integer(c_int) function petacomm_halo_create(comm, n_owned, owned_keys, n_ghosts, ghost_keys, halo) &
+        bind(c, name="petacomm_halo_create_f")
+      import
+      integer(c_int), value :: comm
+      integer(c_int64_t), value :: n_owned, n_ghosts
+      integer(c_int64_t), intent(in) :: owned_keys(*), ghost_keys(*)
+      type(c_ptr), intent(out) :: halo
+    end function
+
+    integer(c_int) function petacomm_halo_exchange(halo, values, width, kind) bind(c)
+      import
+      type(c_ptr), value :: halo
+      type(*), intent(inout) :: values(*)
+      integer(c_int64_t), value :: width
+      integer(c_int), value :: kind
+    end function
+
+    integer(c_int) function petacomm_halo_exchange_begin(halo, values, width, kind) bind(c)
+      import
+      type(c_ptr), value :: halo
+      type(*), intent(inout) :: values(*)
+      integer(c_int64_t), value :: width
+      integer(c_int), value :: kind
+    end function
+
+    integer(c_int) function petacomm_halo_exchange_end(halo) bind(c)
+      import
+      type(c_ptr), value :: halo
+    end function
+
+    integer(c_int) function petacomm_halo_reduce(halo, values, width, kind, op) bind(c)
+      import
+      type(c_ptr), value :: halo
+      type(*), intent(inout) :: values(*)
+      integer(c_int64_t), value :: width
+      integer(c_int), value :: kind, op
+    end function
+
+    integer(c_int) function petacomm_halo_reduce_begin(halo, values, width, kind, op) bind(c)
+      import
+      type(c_ptr), value :: halo
+      type(*), intent(inout) :: values(*)
+      integer(c_int64_t), value :: width
+      integer(c_int), value :: kind, op
+    end function
+
+    integer(c_int) function petacomm_halo_reduce_end(halo) bind(c)
+      import
+      type(c_ptr), value :: halo
+    end function
+
+    integer(c_int) function petacomm_halo_owners(halo, owners) bind(c)
+      import
+      type(c_ptr), value :: halo
+      integer(c_int32_t), intent(out) :: owners(*)
+    end function
+
+    integer(c_int) function petacomm_halo_free(halo) bind(c)
+      import
+      type(c_ptr), intent(inout) :: halo
+    end function
+
     integer(c_int) function petacomm_redistribution_create(comm, n_axes, shape, grid_before, order_before, &
         grid_after, order_after, element_bytes, plan) bind(c, name="petacomm_redistribution_create_f")
       import

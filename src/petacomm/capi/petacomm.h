@@ -1,4 +1,4 @@
-/* petacomm for C and Fortran: sums on shared keys, redistribution of arrays, order of ranks.
+/* petacomm for C and Fortran: sums on shared keys, halos, redistribution of arrays, order of ranks.
  *
  * Functions return 0, or another number if something is wrong: petacomm_error_message() says what. Those that
  * are said to be collective are called by all ranks of the communicator. MPI must be initialised before, and
@@ -19,6 +19,7 @@ typedef enum { PETACOMM_DOUBLE, PETACOMM_FLOAT, PETACOMM_INT64, PETACOMM_UINT8 }
 typedef enum { PETACOMM_SUM, PETACOMM_MAX, PETACOMM_MIN, PETACOMM_OR } petacomm_op;
 
 typedef struct petacomm_plan petacomm_plan;
+typedef struct petacomm_halo petacomm_halo;
 typedef struct petacomm_redistribution petacomm_redistribution;
 
 /* What the last function that failed on this rank found, with what to do about it. */
@@ -58,6 +59,40 @@ int petacomm_plan_n_global(petacomm_plan* plan, int64_t* n_global);
 
 /* Free a plan, and set it to NULL. Collective. */
 int petacomm_plan_free(petacomm_plan** plan);
+
+/* Ghosts of keys whose owners the program names, as the cells of a stencil.
+ *
+ * Make a halo of the keys that this rank owns, and no other rank, and of those of its ghosts, which others
+ * own: both in any order, none negative, none twice; there may be none. Rows of `values` are those of
+ * `owned_keys`, then those of `ghost_keys`, in their order: `width` numbers each, [n_owned +
+ * n_ghosts][width]. Collective. */
+int petacomm_halo_create(MPI_Comm comm, int64_t n_owned, const int64_t* owned_keys, int64_t n_ghosts,
+                         const int64_t* ghost_keys, petacomm_halo** halo);
+
+/* Fill ghosts with the rows of their owners. Collective. */
+int petacomm_halo_exchange(petacomm_halo* halo, void* values, int64_t width, petacomm_type type);
+
+/* The same in two halves. In between messages travel: all rows may be read, where ghosts have what they had
+ * before, and none be written. A halo has one begun call at a time, other halos theirs. Collective. */
+int petacomm_halo_exchange_begin(petacomm_halo* halo, void* values, int64_t width, petacomm_type type);
+int petacomm_halo_exchange_end(petacomm_halo* halo);
+
+/* Reduce rows of ghosts onto those of their owners; ghosts keep theirs. Terms are taken in the order of
+ * ranks. Collective. */
+int petacomm_halo_reduce(petacomm_halo* halo, void* values, int64_t width, petacomm_type type,
+                         petacomm_op op);
+
+/* The same in two halves: in between the program may add to owned rows, and must leave ghosts alone.
+ * Collective. */
+int petacomm_halo_reduce_begin(petacomm_halo* halo, void* values, int64_t width, petacomm_type type,
+                               petacomm_op op);
+int petacomm_halo_reduce_end(petacomm_halo* halo);
+
+/* Write the rank that owns each ghost, [n_ghosts]. */
+int petacomm_halo_owners(petacomm_halo* halo, int32_t* owners);
+
+/* Free a halo, and set it to NULL. Collective. */
+int petacomm_halo_free(petacomm_halo** halo);
 
 /* Arrays that lie in boxes on a grid of ranks, which count in C order; of n elements along an axis with p
  * ranks, each has n / p, and the first n % p one more.

@@ -5,6 +5,7 @@ Must not import: mapping, papers, report or cli.
 
 from petacomm.costs.options import TRANSPORTS
 from petacomm.reduction.algorithms import ALGORITHMS
+from petacomm.reduction.halo import Halo
 from petacomm.reduction.owned_rows import OwnedRows
 from petacomm.reduction.plan import AUTO, ReductionPlan
 from petacomm.sharing.index_map import IndexMap, ReductionError
@@ -15,6 +16,7 @@ __all__ = [
     "AUTO",
     "SETUPS",
     "TRANSPORTS",
+    "Halo",
     "IndexMap",
     "OwnedRows",
     "ReductionError",

@@ -1,4 +1,4 @@
-"""Checks of the calls of a plan, which must be the same on all ranks."""
+"""Checks of the calls of a plan or halo, which must be the same on all ranks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from petacomm.mpi.communicator import Communicator, Operation
 from petacomm.reduction.fixed_point import largest_magnitude
 from petacomm.sharing.index_map import ReductionError
 
-Verb: TypeAlias = Literal["allreduce", "reduce", "broadcast"]
+Verb: TypeAlias = Literal["allreduce", "reduce", "broadcast", "exchange"]
 
 DTYPES = (np.int64, np.float64, np.float32, np.uint8)
 
@@ -29,7 +29,7 @@ class ReductionCall:
     Attributes
     ----------
     verb : str
-        "allreduce", "reduce" or "broadcast".
+        "allreduce", "reduce" or "broadcast"; of a halo "exchange" or "reduce".
     op : str
         "sum", "max", "min" or "or".
     dtype : str
@@ -73,7 +73,7 @@ class ReductionCall:
             return ReductionError(
                 f"values of shape {values.shape} for {n_keys} keys",
                 where=where,
-                mend="give one row for each key of the plan's index map",
+                mend="give one row for each key that the rank has",
             )
         if values.dtype not in DTYPES:
             known = ", ".join(np.dtype(dtype).name for dtype in DTYPES)
@@ -82,7 +82,7 @@ class ReductionCall:
             return ReductionError("values must be C-contiguous and writeable", where=where)
         if self.op not in ("sum", "max", "min", "or"):
             return ReductionError(f"no operation '{self.op}'", where=where, mend="known: sum, max, min, or")
-        if self.op == "or" and self.verb != "broadcast" and values.dtype.kind == "f":
+        if self.op == "or" and self.verb not in ("broadcast", "exchange") and values.dtype.kind == "f":
             return ReductionError("'or' needs integers", where=where)
         return None
 

@@ -20,7 +20,7 @@ OwnerOperation: TypeAlias = Callable[[AnyArray], object]
 
 @dataclass
 class PendingCall:
-    """Call of a plan that has begun and not ended."""
+    """Call of a plan or halo that has begun and not ended."""
 
     verb: Verb
     values: AnyArray

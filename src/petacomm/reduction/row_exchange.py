@@ -201,10 +201,14 @@ class OwnerExchange:
     Parameters
     ----------
     comm : Communicator
-    keys : int64 (n_keys,)
-        Keys of this rank, sorted.
-    owner : integer (n_keys,)
-        Rank that owns each key.
+    ghost_rows : int32 (sum of to_owner_counts,)
+        Rows of this rank's ghosts, in the order of their owners.
+    to_owner_counts : int64 (size,)
+        Ghosts that each rank owns; none for this rank.
+    owned_rows : int32 (sum of to_ghost_counts,)
+        Rows of which each rank has ghosts, increasing for each rank and in the order of its `ghost_rows`.
+    to_ghost_counts : int64 (size,)
+        Number of these rows for each rank.
     options : ReductionOptions
 
     Attributes
@@ -216,22 +220,43 @@ class OwnerExchange:
     def __init__(
         self,
         comm: Communicator,
+        ghost_rows: Int32Array,
+        to_owner_counts: Int64Array,
+        owned_rows: Int32Array,
+        to_ghost_counts: Int64Array,
+        options: ReductionOptions,
+    ) -> None:
+        self.to_owner_counts, self.to_ghost_counts = to_owner_counts, to_ghost_counts
+        self.rank, self.n_threads = comm.rank, options.n_threads
+        self.to_owners = RowExchange(comm, ghost_rows, to_owner_counts, to_ghost_counts, options)
+        self.to_ghosts = RowExchange(comm, owned_rows, to_ghost_counts, to_owner_counts, options)
+
+    @classmethod
+    def of_sorted_keys(
+        cls,
+        comm: Communicator,
         keys: Int64Array,
         owner: npt.NDArray[np.integer],
         options: ReductionOptions,
-    ) -> None:
+    ) -> OwnerExchange:
+        """Return the exchanges of rows in the order of this rank's keys. Collective.
+
+        Parameters
+        ----------
+        comm : Communicator
+        keys : int64 (n_keys,)
+            Keys of this rank, sorted.
+        owner : integer (n_keys,)
+            Rank that owns each key.
+        options : ReductionOptions
+        """
         ghosts = np.flatnonzero(owner != comm.rank)
         order, bounds = counting_sort(owner[ghosts].astype(np.int32), comm.size)
         ghosts = ghosts[order]
-        self.to_owner_counts = np.diff(bounds)
-        requested, self.to_ghost_counts = comm.alltoallv(keys[ghosts], self.to_owner_counts)
-        requested_rows = rows_of_keys(keys, requested)
-        self.rank, self.n_threads = comm.rank, options.n_threads
-        ghost_rows = ghosts.astype(np.int32)
-        self.to_owners = RowExchange(comm, ghost_rows, self.to_owner_counts, self.to_ghost_counts, options)
-        self.to_ghosts = RowExchange(
-            comm, requested_rows, self.to_ghost_counts, self.to_owner_counts, options
-        )
+        to_owner_counts = np.diff(bounds)
+        requested, to_ghost_counts = comm.alltoallv(keys[ghosts], to_owner_counts)
+        owned_rows = rows_of_keys(keys, requested)
+        return cls(comm, ghosts.astype(np.int32), to_owner_counts, owned_rows, to_ghost_counts, options)
 
     @property
     def nbytes(self) -> int:

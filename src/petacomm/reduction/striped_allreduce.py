@@ -129,7 +129,7 @@ def number_keys(
     firsts = offsets_from_counts(comm.allreduce(counts))
     numbers = np.zeros(len(keys), np.int64)
     numbers[owned] = np.arange(firsts[comm.rank], firsts[comm.rank + 1])
-    run_steps(OwnerExchange(comm, keys, owner, options).broadcast(numbers[:, None]))
+    run_steps(OwnerExchange.of_sorted_keys(comm, keys, owner, options).broadcast(numbers[:, None]))
     return numbers, firsts
 
 

@@ -52,7 +52,7 @@ class IndexMap(Displayed):
         return {"rank": self.comm.rank, "n_ranks": self.comm.size, "n_keys": self.n_keys}
 
     def __init__(self, comm: Communicator, keys: Int64Array, n_total: int | None = None) -> None:
-        agree(comm, _key_error(comm.rank, keys, n_total))
+        agree(comm, key_error(comm.rank, keys, n_total))
         self.comm = comm
         self.keys = np.ascontiguousarray(keys)
 
@@ -82,7 +82,8 @@ def rows_of_keys(sorted_keys: Int64Array, keys: Int64Array, n_threads: int = 1) 
     return positions
 
 
-def _key_error(rank: int, keys: AnyArray, n_total: int | None) -> ReductionError | None:
+def key_error(rank: int, keys: AnyArray, n_total: int | None = None) -> ReductionError | None:
+    """Return the error of keys that are not as `IndexMap` takes them; None if they are."""
     where = f"rank {rank}"
     if not isinstance(keys, np.ndarray) or keys.dtype != np.int64 or keys.ndim != 1:
         return ReductionError("keys must be a one-dimensional int64 array", where=where)

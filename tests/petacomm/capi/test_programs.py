@@ -58,10 +58,13 @@ def test_the_example(example, n_ranks):
 def test_every_function(every_function, n_ranks):
     done = run(every_function, n_ranks, check=True)
     *told, end = done.stdout.splitlines()
-    assert end == "all is right" and len(told) == 3 and not done.stderr
+    assert end == "all is right" and len(told) == 5 and not done.stderr
     assert "keys must be sorted" in told[0]
     assert "an array of -1" in told[1]
     assert "no reduction 'best'" in told[2]
+    assert told[3].startswith(f"rank {n_ranks - 1}: no rank owns ghost 1000 (give it")
+    twice = "rank 0: key 0 is twice" if n_ranks == 1 else "key 77 is owned by ranks 0 and 1 (let one"
+    assert told[4].startswith(twice)
 
 
 def test_an_interpreter_that_is_not_there(example):
@@ -109,22 +112,25 @@ def test_cmake(folder):
     assert run(project / "build" / "sums", 2, check=True).stdout == "1500 keys in all\n"
 
 
-def test_fortran(folder):
+@pytest.mark.parametrize(
+    ("example", "expected"), [("shared_keys", "1500 keys in all\n"), ("stencil", "cell 19 has 0.1317\n")]
+)
+def test_fortran(folder, example, expected):
     """By the MPICH of the system, whose library the mpi4py of PyPI finds under the name that it asks for."""
     mpifort, library = shutil.which("mpifort"), next(Path("/usr/lib").glob("*/libmpich.so.12"), None)
     if mpifort is None or library is None:
         pytest.skip("no Fortran of MPICH: apt install libmpich-dev gfortran")
-    where = folder / "fortran"
+    where = folder / f"fortran_{example}"
     where.mkdir()
     (where / "libmpi.so.12").symlink_to(library)
     run_command([mpifort, "-c", fortran_module()], cwd=where, check=True)
-    words = [EXAMPLES / "shared_keys.f90", *compile_words(), "-o", "sums"]
+    words = [EXAMPLES / f"{example}.f90", *compile_words(), "-o", "program"]
     run_command([mpifort, *words], cwd=where, check=True)
     environment = {**os.environ, "LD_LIBRARY_PATH": str(where)}
     done = run_command(
-        [Path(mpifort).with_name("mpiexec"), "-n", 2, "./sums"], cwd=where, env=environment, check=True
+        [Path(mpifort).with_name("mpiexec"), "-n", 2, "./program"], cwd=where, env=environment, check=True
     )
-    assert done.stdout == "1500 keys in all\n"
+    assert done.stdout == expected
 
 
 @pytest.mark.parametrize(

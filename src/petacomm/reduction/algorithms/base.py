@@ -85,7 +85,7 @@ class ReductionAlgorithm(abc.ABC):
     @functools.cached_property
     def _owners(self) -> OwnerExchange:
         # Made in the first call that needs it, which is collective as well.
-        return OwnerExchange(self.comm, self.keys, self.graph.owner, self.options)
+        return OwnerExchange.of_sorted_keys(self.comm, self.keys, self.graph.owner, self.options)
 
     @property
     @abc.abstractmethod
