@@ -7,6 +7,7 @@ from petacomm.redistribution.halo import HALO_METHODS as HALO_METHODS
 from petacomm.redistribution.halo import OBJECTS as OBJECTS
 from petacomm.redistribution.halo import LatticeField as LatticeField
 from petacomm.redistribution.lattice import Lattice as Lattice
+from petacomm.redistribution.lattice_cg import CG_VARIANTS as CG_VARIANTS
+from petacomm.redistribution.lattice_cg import solve_cg as solve_cg
 from petacomm.redistribution.redistribution import Redistribution as Redistribution
 from petacomm.redistribution.staggered import StaggeredOperator as StaggeredOperator
-from petacomm.redistribution.staggered import solve_cg as solve_cg

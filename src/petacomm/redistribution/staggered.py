@@ -1,4 +1,4 @@
-"""Staggered fermions on a periodic lattice: the operator, and conjugate gradients on the even sites.
+"""Operator of staggered fermions on a periodic lattice.
 
 With the phases eta_mu(x) = (-1)^(x_0 + ... + x_(mu - 1)) and links U_mu(x) in SU(3), the operator is
 ``(D v)(x) = 1/2 sum over mu of eta_mu(x) [U_mu(x) v(x + mu) - U_mu(x - mu)^+ v(x - mu)]``. It maps fields on
@@ -8,13 +8,10 @@ one parity to fields on the other. D is anti-Hermitian, so m^2 - D^2 is positive
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from collections.abc import Callable
 
 import numpy as np
 
-from petacomm.base.errors import ConvergenceError
-from petacomm.base.exact import add_exactly, round_limbs, zero_limbs
 from petacomm.base.typing import AnyArray, ComplexArray, FloatArray, Int64Array
 from petacomm.mpi.agreement import agree
 from petacomm.mpi.communicator import Communicator
@@ -24,6 +21,8 @@ from petacomm.redistribution.halo import LatticeField
 from petacomm.redistribution.lattice import N_PARITIES, Lattice
 
 EVEN, ODD = 0, 1
+# Parts of the inner sites, after each of which something else that is under way may go on.
+_PARTS = 4
 
 
 class StaggeredOperator:
@@ -70,6 +69,7 @@ class StaggeredOperator:
             LatticeField(comm, lattice, "vector", np.complex128, method) for _ in range(N_PARITIES)
         ]
         self._inner = [lattice.inner(parity) for parity in range(N_PARITIES)]
+        self._inner_parts = [np.array_split(sites, _PARTS) for sites in self._inner]
         self._boundary = [lattice.boundary(parity) for parity in range(N_PARITIES)]
 
     @property
@@ -77,21 +77,38 @@ class StaggeredOperator:
         """Name of the method of the halo exchanges; None before "auto" has chosen."""
         return self._fields[0].chosen
 
-    def apply(self, vector: ComplexArray, out: ComplexArray) -> None:
-        """Write (m^2 - D^2) vector to `out`, both complex128 (n_even, 3). Collective."""
+    def apply(
+        self, vector: ComplexArray, out: ComplexArray, meanwhile: Callable[[], object] | None = None
+    ) -> None:
+        """Write (m^2 - D^2) vector to `out`. Collective.
+
+        Parameters
+        ----------
+        vector, out : complex128 (n_even, 3)
+        meanwhile : callable, optional
+            Called now and then while halos travel and inner sites are summed, such as the `test` of a
+            `PersistentCollective` that is under way.
+        """
         even, odd = (field.values for field in self._fields)
         even[self.lattice.sites(EVEN)] = vector
-        self._apply_d(self._fields[EVEN], EVEN, odd)
+        self._apply_d(self._fields[EVEN], EVEN, odd, meanwhile)
         d_squared = self._work
-        self._apply_d(self._fields[ODD], ODD, d_squared)
+        self._apply_d(self._fields[ODD], ODD, d_squared, meanwhile)
         np.multiply(vector, self.mass**2, out=out)
         out -= d_squared[self.lattice.sites(EVEN)]
 
-    def _apply_d(self, field: LatticeField, parity: int, out: ComplexArray) -> None:
+    def _apply_d(
+        self, field: LatticeField, parity: int, out: ComplexArray, meanwhile: Callable[[], object] | None
+    ) -> None:
         """Write D times the field on a parity to the other parity of `out`; the halo overlaps inner sites."""
         to = 1 - parity
         field.start(parity)
-        self._sum_neighbours(self._inner[to], field.values, out)
+        if meanwhile is None:
+            self._sum_neighbours(self._inner[to], field.values, out)
+        else:
+            for part in self._inner_parts[to]:
+                self._sum_neighbours(part, field.values, out)
+                meanwhile()
         field.wait()
         self._sum_neighbours(self._boundary[to], field.values, out)
 
@@ -125,66 +142,3 @@ class StaggeredOperator:
         phases = np.empty(lattice.n_sites, np.int64)
         phases[lattice.index] = 1 - 2 * (sum(np.ix_(*before), np.zeros((), np.int64)) % 2)
         return phases
-
-
-@dataclass(frozen=True)
-class CgSolution:
-    """Solution of a linear system by conjugate gradients.
-
-    Attributes
-    ----------
-    vector : complex128 (n_even, 3)
-    residuals : list of float
-        Norm of the residual after each iteration, relative to the right-hand side; the first is 1.
-    """
-
-    vector: ComplexArray
-    residuals: list[float]
-
-
-def solve_cg(
-    operator: StaggeredOperator, rhs: ComplexArray, tolerance: float = 1e-10, n_iterations: int = 1000
-) -> CgSolution:
-    """Solve (m^2 - D^2) x = rhs on the even sites by conjugate gradients. Collective.
-
-    Dot products are exact and sums over neighbours have a fixed order, so the bits do not depend on the
-    number of ranks, the grid or the method.
-
-    Parameters
-    ----------
-    operator : StaggeredOperator
-    rhs : complex128 (n_even, 3)
-    tolerance : float
-        Bound on the norm of the residual, relative to that of `rhs`.
-    n_iterations : int
-        Maximum number of iterations.
-
-    Raises
-    ------
-    ConvergenceError
-        On all ranks, if the residual is larger after `n_iterations`.
-    """
-    comm = operator.comm
-    x, residual = np.zeros_like(rhs), rhs.copy()
-    direction, product = residual.copy(), np.empty_like(residual)
-    size = begin = _dot(comm, residual, residual)
-    history = [1.0]
-    while begin > 0 and history[-1] > tolerance:
-        if len(history) > n_iterations:
-            raise ConvergenceError(f"a residual of {history[-1]:.2g} after {n_iterations} iterations")
-        operator.apply(direction, product)
-        step = size / _dot(comm, direction, product)
-        x += step * direction
-        residual -= step * product
-        before, size = size, _dot(comm, residual, residual)
-        direction *= size / before
-        direction += residual
-        history.append(math.sqrt(size / begin))
-    return CgSolution(x, history)
-
-
-def _dot(comm: Communicator, a: ComplexArray, b: ComplexArray) -> float:
-    """Return the real part of a dot product over all ranks, as the exact sum of the rounded products."""
-    limbs = zero_limbs()
-    add_exactly(a.view(np.float64) * b.view(np.float64), limbs)
-    return round_limbs(comm.allreduce(limbs))

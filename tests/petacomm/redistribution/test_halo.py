@@ -1,4 +1,4 @@
-"""Halo exchanges against the global lattice, their datatypes, and the solver with the bits of one process."""
+"""Halo exchanges against the global lattice, and their datatypes."""
 
 import itertools
 import resource
@@ -8,6 +8,7 @@ import pytest
 from cases import cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lattices import whole_field
 from mpi import run_ranks
 
 from petacomm.mpi import SerialCommunicator
@@ -16,7 +17,7 @@ from petacomm.redistribution.array_layout import DatatypeError
 from petacomm.redistribution.block_pattern import BlockPattern
 from petacomm.redistribution.halo import HALO_METHODS, OBJECTS, LatticeField
 from petacomm.redistribution.lattice import Lattice
-from petacomm.redistribution.staggered import StaggeredOperator, solve_cg
+from petacomm.redistribution.staggered import StaggeredOperator
 
 # Shape and grid by number of ranks: even and odd parts, parts of one site, one axis and five.
 CASES = {
@@ -27,11 +28,6 @@ CASES = {
     6: [((6, 4, 2, 4), (3, 1, 1, 2))],
     8: [((4, 4, 4, 2), (2, 2, 2, 1)), ((8, 2), (8, 1))],
 }
-
-
-def whole_field(shape, k, dtype="c16"):
-    rng = np.random.default_rng(k)
-    return (rng.standard_normal((*shape, k)) + 1j * rng.standard_normal((*shape, k))).astype(dtype)
 
 
 def check_field(comm, shape, grid, kind, dtype, method):
@@ -113,65 +109,6 @@ def test_patterns_describe_all_rows(some, times, inner):
         said = (np.arange(n)[:, None] * stride + said).reshape(-1)
     said = (said[:, None] + np.arange(pattern.length)).reshape(-1) + rows[0]
     np.testing.assert_array_equal(said, rows)
-
-
-def made_links(shape):
-    """Random unitary matrices of determinant 1 on each link of the global lattice."""
-    rng = np.random.default_rng(11)
-    size = (len(shape), *shape, 3, 3)
-    links, _ = np.linalg.qr(rng.standard_normal(size) + 1j * rng.standard_normal(size))
-    return links / np.linalg.det(links)[..., None, None] ** (1 / 3)
-
-
-def dense_apply(links, mass, vector):
-    """Apply the operator by NumPy on the global lattice; odd sites are zero before and after."""
-
-    def hop(v):
-        total, phase = np.zeros_like(v), np.ones(v.shape[:-1])
-        for axis in range(v.ndim - 1):
-            ahead, behind = np.roll(v, -1, axis), np.roll(v, 1, axis)
-            back = np.roll(links[axis], 1, axis).conj()
-            forth = np.einsum("...ij,...j->...i", links[axis], ahead)
-            total += 0.5 * phase[..., None] * (forth - np.einsum("...ji,...j->...i", back, behind))
-            along = np.arange(v.shape[axis]).reshape([-1 if i == axis else 1 for i in range(v.ndim - 1)])
-            phase = phase * (-1.0) ** along
-        return total
-
-    return mass**2 * vector - hop(hop(vector))
-
-
-def solved(comm, grid, method):
-    shape, mass = (4, 4, 6, 4), 0.3
-    lattice = Lattice(shape, grid, comm.rank)
-    links, right = made_links(shape), whole_field(shape, 3)
-    mine = np.stack([lattice.local_rows(link)[: lattice.n_sites] for link in links])
-    operator = StaggeredOperator(comm, lattice, mine, mass, method)
-    found = solve_cg(operator, lattice.local_rows(right)[lattice.sites(0)].copy(), 1e-9)
-    rows = np.zeros((lattice.n_rows, 3), complex)
-    rows[lattice.sites(0)] = found.vector
-    return lattice, links, right, mass, rows, found.residuals
-
-
-def solver(comm):
-    alone = SerialCommunicator()
-    lattice, links, right, mass, rows, residuals = solved(alone, (1, 1, 1, 1), "auto")
-    whole = rows[lattice.index]
-    even = np.indices(lattice.shape).sum(axis=0) % 2 == 0
-    left = np.where(even[..., None], right, 0) - dense_apply(links, mass, whole)
-    assert np.linalg.norm(left) < 2e-9 * np.linalg.norm(right[even])
-    assert 5 < len(residuals) < 100
-    for method in [*HALO_METHODS, "auto"]:
-        mine, _, _, _, its, history = solved(comm, GRIDS[comm.size], method)
-        assert history == residuals, "residuals have other bits"
-        assert np.array_equal(its[mine.index], whole[mine.layout.box(comm.rank)])
-
-
-GRIDS = {2: (1, 1, 2, 1), 3: (1, 1, 3, 1), 4: (2, 1, 1, 2)}
-
-
-@pytest.mark.parametrize("n_ranks", [2, 3, pytest.param(4, marks=pytest.mark.long)])
-def test_conjugate_gradients_have_the_bits_of_one_process(n_ranks):
-    run_ranks(solver, n_ranks)
 
 
 def refusals(comm):
