@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from apinfo_files import apinfo
+
 from petacomm.mapping.graph_files import read_graph
 from petacomm.mapping.job import load_mapping_job
 from petacomm.network.fit import fit_csv
@@ -18,6 +20,8 @@ from petacomm.recording.mpip import read_mpip
 from petacomm.schedule.msccl import read_msccl
 from petacomm.topology.detect.coordinates import read_coordinates
 from petacomm.topology.detect.node_layout import read_hwloc
+from petacomm.topology.detect.pals import pals_allocation
+from petacomm.topology.detect.pbs import pbs_allocation
 from petacomm.topology.detect.slurm import read_topology_conf
 from petacomm.topology.machine import load_machine
 from petamap.data.config import load_config
@@ -83,6 +87,8 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "coordinates.txt": read_coordinates,
     "hwloc.xml": read_hwloc,
     "topology.conf": read_topology_conf,
+    "apinfo": lambda path: pals_allocation({"PALS_APINFO": str(path)}),
+    "nodefile": lambda path: pbs_allocation({"PBS_NODEFILE": str(path)}),
     "timings.csv": lambda path: fit_csv(str(path)),
 }
 
@@ -150,9 +156,11 @@ def seeds() -> dict[str, bytes]:
         "coordinates.txt": "torus 2x2x1\n0 0 0 0 n1\n1 0 0 0 n2\n",
         "hwloc.xml": (_SAMPLES / "hwloc-two-packages.xml").read_text(),
         "topology.conf": (_SAMPLES / "topology-tree.conf").read_text(),
+        "nodefile": (_SAMPLES / "pbs-nodefile-polaris").read_text(),
         "timings.csv": "collective,ranks,bytes,seconds\nallreduce,2,8,1e-6\nallreduce,4,1000,5e-6\n",
     }
     packed = {"stream": stream, "stream.gz": gzip.compress(stream), "filters.tar.gz": _archive()}
+    packed["apinfo"] = apinfo(["x3210c0s25b0n0", "x3210c0s37b1n0"], [(0, 0), (0, 1), (1, 0)])
     return packed | {name: text.encode() for name, text in texts.items()}
 
 
