@@ -33,9 +33,18 @@ def allowed_processors() -> list[int]:
     return list(range(os.cpu_count() or 1))
 
 
+def asked_threads() -> float:
+    """Return the number of threads that ``OMP_NUM_THREADS`` asks for; infinity if it asks for none."""
+    first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    return int(first) if first.isdecimal() and int(first) > 0 else math.inf
+
+
 def available_threads() -> int:
-    """Return the number of processors that this process may use, or may take the time of if that is less."""
-    return max(1, math.floor(min(len(allowed_processors()), processor_quota() or math.inf)))
+    """Return the number of processors that this process may use, or less if it is to take less of their time.
+
+    Quotas of control groups and ``OMP_NUM_THREADS`` say so.
+    """
+    return max(1, math.floor(min(len(allowed_processors()), processor_quota() or math.inf, asked_threads())))
 
 
 def map_threads(work: Callable[[Item], Result], items: Iterable[Item], n_threads: int) -> list[Result]:

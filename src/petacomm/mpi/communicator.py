@@ -17,7 +17,7 @@ import numpy as np
 from petacomm.base.communication_clock import communicates
 from petacomm.base.control_groups import processor_quota
 from petacomm.base.phases import clear_note
-from petacomm.base.threads import allowed_processors
+from petacomm.base.threads import allowed_processors, asked_threads
 from petacomm.base.typing import AnyArray, Int32Array, Int64Array
 from petacomm.mpi import message_size as messages
 from petacomm.mpi import shared_memory
@@ -140,7 +140,7 @@ class Communicator(Protocol):
         """Return the number of threads that keep this rank's part of the processors of its node busy.
 
         Each processor is divided among the ranks that may use it: ranks that the launcher has bound to
-        processors of their own have all of these, others share.
+        processors of their own have all of these, others share. ``OMP_NUM_THREADS`` may make it less.
         """
 
     def node(self) -> Communicator:
@@ -375,7 +375,7 @@ class MpiCommunicator:
         quota = (processor_quota() or math.inf) / node.Get_size()
         node.Free()
         part = float(np.sum(1 / n_users[own]))
-        return max(1, math.floor(min(part, quota) + 1e-9))
+        return max(1, math.floor(min(part, quota, asked_threads()) + 1e-9))
 
     def node(self) -> MpiCommunicator:
         return self._node.comm

@@ -32,6 +32,13 @@ def add_configuration_arguments(
     chosen.completer = partial(complete_example, files=files)  # type: ignore[attr-defined]
 
 
+def add_threads_argument(parser: argparse.ArgumentParser) -> None:
+    """Add ``--threads`` to a parser."""
+    parser.add_argument(
+        "--threads", metavar="N", type=int, help="of each process [OMP_NUM_THREADS, or all its cores]"
+    )
+
+
 def complete_word(prefix: str, **_: Any) -> list[str]:
     """Return the configurations and the keys that a word may become."""
     from argcomplete.completers import FilesCompleter

@@ -16,7 +16,7 @@ from typing import Any
 
 from petacomm.base.errors import UserError
 from petacomm.base.host import cpu_model, memory_bounds
-from petacomm.base.threads import available_threads
+from petacomm.base.threads import allowed_processors, available_threads
 
 OK, WARN, FAIL = "ok", "warn", "fail"
 FAILURE_EXIT_CODE = 5
@@ -162,12 +162,12 @@ def check_processor() -> DoctorCheck:
 
 def check_threads() -> DoctorCheck:
     """Check the number of threads against the processors that this process may use."""
-    cpus, present = available_threads(), os.cpu_count() or 1
+    threads, present = available_threads(), len(allowed_processors())
     wanted = os.environ.get("OMP_NUM_THREADS", "")
-    if wanted.isdigit() and int(wanted) > cpus:
-        text = f"OMP_NUM_THREADS={wanted} on {cpus} processors"
-        return DoctorCheck("threads", WARN, text, f"export OMP_NUM_THREADS={cpus}")
-    text = f"{cpus} of {present} processors" if cpus < present else f"{cpus} processor{'s' * (cpus > 1)}"
+    if wanted.isdigit() and int(wanted) > present:
+        text = f"OMP_NUM_THREADS={wanted} on {present} processors"
+        return DoctorCheck("threads", WARN, text, f"export OMP_NUM_THREADS={present}")
+    text = f"{threads} of {present} processors" if threads < present else f"{present} processors"
     return DoctorCheck("threads", OK, text + (f", OMP_NUM_THREADS={wanted}" if wanted else ""))
 
 

@@ -52,7 +52,9 @@ def add_commands(commands: Any) -> None:
         parser.add_argument(flag, metavar=word, type=kind, help=help)
     parser.add_argument("--maps", action="store_true", help="keep the maps, too")
     parser.add_argument("--out", metavar="DIR", type=Path, help="folder of the file [NAME_mc]")
-    parser.add_argument("--threads", metavar="N", type=int, help="threads of each process [all its cores]")
+    parser.add_argument(
+        "--threads", metavar="N", type=int, help="of each process [OMP_NUM_THREADS, or all its cores]"
+    )
     parser.add_argument("--force", action="store_true", help="start anew where there is a file")
     add_dry_run_argument(parser)
     add_output_arguments(parser)

@@ -13,7 +13,11 @@ from petacomm.base.console import inform
 from petacomm.base.errors import ConfigError, ConvergenceError, ResourceError
 from petacomm.base.files import require_possible
 from petacomm.cli.parser import add_output_arguments
-from petamap.cli.configuration_words import add_configuration_arguments, configuration_path, split_words
+from petamap.cli.configuration_words import (
+    add_configuration_arguments,
+    configuration_path,
+    split_words,
+)
 
 if TYPE_CHECKING:
     from petacomm.base.stop_request import StopRequest
@@ -45,7 +49,9 @@ def add_commands(commands: Any) -> None:
     )
     add_configuration_arguments(parser)
     parser.add_argument("--out", metavar="DIR", type=Path, help="folder of the products [NAME of the run]")
-    parser.add_argument("--threads", metavar="N", type=int, help="threads of each process [all its cores]")
+    parser.add_argument(
+        "--threads", metavar="N", type=int, help="of each process [OMP_NUM_THREADS, or all its cores]"
+    )
     parser.add_argument("--force", action="store_true", help="replace the products of an earlier run")
     add_dry_run_argument(parser)
     add_output_arguments(parser)

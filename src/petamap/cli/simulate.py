@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from petacomm.base.console import inform
 from petacomm.cli.parser import add_output_arguments
-from petamap.cli.configuration_words import add_configuration_arguments, configuration_path, split_words
+from petamap.cli.configuration_words import (
+    add_configuration_arguments,
+    add_threads_argument,
+    configuration_path,
+    split_words,
+)
 
 if TYPE_CHECKING:
     from petamap.data.observation import Observation
@@ -42,7 +47,7 @@ def add_commands(commands: Any) -> None:
     add = parser.add_argument
     add("--out", metavar="DIR", type=Path, required=True, help="new folder, of a file an observation")
     add("--precision", choices=("float64", "float32"), default="float64", help="of the signal [float64]")
-    add("--threads", metavar="N", type=int, help="threads of each process [all its cores]")
+    add_threads_argument(parser)
     add_output_arguments(parser)
     parser.set_defaults(handler=_simulate)
 

@@ -15,7 +15,11 @@ from petacomm.base.console import inform
 from petacomm.base.errors import ConfigError, ConvergenceError, Interruption
 from petacomm.cli.parser import add_output_arguments
 from petacomm.cli.progress import format_duration
-from petamap.cli.configuration_words import add_configuration_arguments, configuration_path, split_words
+from petamap.cli.configuration_words import (
+    add_configuration_arguments,
+    configuration_path,
+    split_words,
+)
 from petamap.cli.run import add_stop_arguments, job_settings, require_free, run_job
 
 if TYPE_CHECKING:
@@ -51,7 +55,9 @@ def add_commands(commands: Any) -> None:
     )
     add_configuration_arguments(parser, "configuration, then KEY=A,B,C")
     parser.add_argument("--out", metavar="DIR", type=Path, help="folder of all runs [NAME_sweep]")
-    parser.add_argument("--threads", metavar="N", type=int, help="threads of each process [all its cores]")
+    parser.add_argument(
+        "--threads", metavar="N", type=int, help="of each process [OMP_NUM_THREADS, or all its cores]"
+    )
     parser.add_argument("--force", action="store_true", help="make all runs anew")
     parser.add_argument("--dry-run", action="store_true", help="judge all configurations and name the runs")
     add_output_arguments(parser)

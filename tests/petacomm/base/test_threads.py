@@ -257,3 +257,21 @@ def test_threads_of_kernels_that_cannot_be_started_are_an_error_and_not_the_end(
     said = run_command([sys.executable, "-c", _FEW_STACKS], check=True).stdout.split("\n")
     assert said[0].startswith("can't start new thread: ") and said[0].endswith(" of 200 run")
     assert said[1] == "99999"
+
+
+@pytest.mark.parametrize(
+    ("asked", "threads"), [("1", 1), ("3,2", 3), ("1000", 8), ("", 8), ("0", 8), ("many", 8), (" 2", 2)]
+)
+def test_omp_num_threads_may_make_them_fewer(asked, threads, monkeypatch):
+    monkeypatch.setattr("petacomm.base.threads.allowed_processors", lambda: list(range(8)))
+    monkeypatch.setattr("petacomm.base.threads.processor_quota", lambda: None)
+    monkeypatch.setenv("OMP_NUM_THREADS", asked)
+    assert available_threads() == threads
+
+
+def test_a_quota_may_make_them_fewer(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr("petacomm.base.threads.allowed_processors", lambda: list(range(8)))
+    for quota, threads in ((2.5, 2), (0.5, 1), (16.0, 8)):
+        monkeypatch.setattr("petacomm.base.threads.processor_quota", lambda quota=quota: quota)
+        assert available_threads() == threads

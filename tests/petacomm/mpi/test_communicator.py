@@ -1,5 +1,7 @@
 """All collectives against NumPy, in one process and on several ranks."""
 
+import os
+
 import numpy as np
 import pytest
 from mpi import run_ranks
@@ -52,6 +54,7 @@ def collectives(comm):
 def threads_of_ranks(comm):
     rank = comm.rank
     communicator.processor_quota = lambda: None
+    del os.environ["OMP_NUM_THREADS"]
     bound = {
         "each has four": (range(4 * rank, 4 * rank + 4), 4),
         "all share 64": (range(64), 64 // comm.size),
@@ -66,6 +69,8 @@ def threads_of_ranks(comm):
     communicator.allowed_processors = lambda: list(range(64))
     communicator.processor_quota = lambda: 4.0 * comm.size
     assert comm.threads() == 4
+    os.environ["OMP_NUM_THREADS"] = "3,1"
+    assert comm.threads() == 3
 
 
 @pytest.mark.parametrize("n_ranks", RANK_COUNTS)
