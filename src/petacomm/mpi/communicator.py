@@ -372,7 +372,7 @@ class MpiCommunicator:
         n_users = np.zeros(node.allreduce(own[-1] + 1, self.mpi.MAX), np.int64)
         n_users[own] = 1
         node.Allreduce(self.mpi.IN_PLACE, n_users, self.mpi.SUM)
-        quota = (processor_quota() or math.inf) / node.Get_size()
+        quota = (processor_quota() or math.inf) / int(node.Get_size())
         node.Free()
         part = float(np.sum(1 / n_users[own]))
         return max(1, math.floor(min(part, quota, asked_threads()) + 1e-9))
