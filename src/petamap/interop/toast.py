@@ -19,7 +19,7 @@ from astropy import units
 from toast.observation import default_values as defaults
 from toast.traits import Bool, Int, Unicode, trait_docs
 
-from petacomm.base.errors import ConfigError
+from petacomm.base.errors import ConfigError, DataError, did_you_mean
 from petacomm.base.typing import AnyArray, FloatArray, UInt8Array
 from petamap.arrays.make_map import make_map
 from petamap.data.checks import check_times
@@ -108,7 +108,27 @@ class MapMaker(toast.ops.Operator):  # type: ignore[misc]
         for ob in data.obs:
             names = ob.select_local_detectors(detectors, flagmask=self.det_mask)
             if names:
+                self._require_parts(ob)
                 yield self._observation(ob, tuple(names))
+
+    def _require_parts(self, ob: Any) -> None:
+        """Raise an error if an observation lacks what a trait names; what defaults name may be missing."""
+        needed = {
+            "det_data": ob.detdata, "times": ob.shared, "boresight": ob.shared, "view": ob.intervals,
+        }  # fmt: skip
+        others = {
+            "noise_model": ob, "det_flags": ob.detdata, "shared_flags": ob.shared, "hwp_angle": ob.shared,
+            "azimuth": ob.shared,
+        }  # fmt: skip
+        for trait, parts in (needed | others).items():
+            name = getattr(self, trait)
+            by_default = trait in others and name == self.traits()[trait].default_value
+            if name is None or name in parts or by_default:
+                continue
+            mend = did_you_mean(name, [str(key) for key in parts])
+            raise DataError(
+                f"has no '{name}', which {trait} names", where=f"observation {ob.name}", mend=mend
+            )
 
     def _observation(self, ob: Any, names: tuple[str, ...]) -> Observation:
         n_samp, plane = ob.n_local_samples, ob.telescope.focalplane

@@ -17,7 +17,7 @@ from astropy.table import QTable
 from toast.instrument import Focalplane, SpaceSite, Telescope
 from toast.observation import default_values as defaults
 
-from petacomm.base.errors import ConfigError
+from petacomm.base.errors import ConfigError, DataError
 from petamap.data.config import parse_config
 from petamap.interop.toast import MapMaker
 from petamap.mapmaking.run import run
@@ -191,3 +191,22 @@ def test_options_and_mistakes():
     del data.obs[0]["noise_model"]
     with pytest.raises(ConfigError, match="no source gives the noise"):
         MapMaker(name="ml", nside=N_SIDE).apply(data)
+
+
+@pytest.mark.parametrize(
+    ("trait", "name", "mend"),
+    [
+        ("det_data", "signa", "did you mean 'signal'"),
+        ("times", "time", "did you mean 'times'"),
+        ("boresight", "sight", "known: azimuth, boresight_radec"),
+        ("view", "stil", "did you mean 'still'"),
+        ("noise_model", "noise", "did you mean 'noise_model'"),
+        ("det_flags", "glitches", "known: flags, signal"),
+        ("shared_flags", "flag", "did you mean 'flags'"),
+        ("hwp_angle", "hwp", "known: azimuth"),
+        ("azimuth", "azimut", "did you mean 'azimuth'"),
+    ],
+)
+def test_what_a_trait_names_must_be_there(trait, name, mend):
+    with pytest.raises(DataError, match=f"observation one: has no '{name}', which {trait} names .*{mend}"):
+        MapMaker(name="ml", nside=N_SIDE, **{trait: name}).apply(made())
