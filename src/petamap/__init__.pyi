@@ -32,6 +32,7 @@ from petamap.sky.flat import FlatPatch as FlatPatch
 from petamap.sky.healpix import Healpix as Healpix
 from petamap.sky.map_file import read_map as read_map
 from petamap.sky.map_file import write_map as write_map
+from petamap.sky.partial_healpix import PartialHealpix as PartialHealpix
 from petamap.sky.power_spectra import Spectra as Spectra
 from petamap.sky.sky_map import SkyMap as SkyMap
 from petamap.spectra.bandpower_files import read_bandpowers as read_bandpowers

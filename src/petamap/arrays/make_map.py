@@ -25,6 +25,7 @@ from petamap.pointing.protocol import Pointing
 from petamap.sky.car import CarPatch
 from petamap.sky.healpix import Healpix
 from petamap.sky.numbered import NumberedPixels
+from petamap.sky.partial_healpix import PartialHealpix
 from petamap.sky.pixelization import Pixelization
 from petamap.sky.sky_map import SkyMap
 
@@ -201,6 +202,8 @@ def _map_options(
     options: dict[str, Any] = {"map.stokes": stokes, "map.frame": frame or [*frames, "galactic"][0]}
     if n_side is not None and pixelization is not None:
         raise ConfigError("both n_side and pixelization", mend="give one of them")
+    if isinstance(pixelization, PartialHealpix):
+        raise ConfigError("pixelization is a part of the sky", mend=f"give {pixelization.sky}")
     if isinstance(pixelization, Healpix):
         ordering = "nest" if pixelization.nest else "ring"
         options.update({"map.n_side": pixelization.n_side, "map.ordering": ordering})

@@ -58,7 +58,8 @@ def namaster_field(
     pixels = sky.pixelization
     if not isinstance(pixels, Healpix) or len(sky.names) not in (1, 2):
         raise ConfigError(
-            f"{', '.join(sky.names)} make no field", mend='sky["I"], or sky["Q", "U"], of HEALPix'
+            f"{', '.join(sky.names)} on {pixels!r} make no field",
+            mend='sky["I"], or sky["Q", "U"], of HEALPix; of a part of it, sky.whole()',
         )
     check_weights(weights, pixels)
     bad = (weights > 0) & ~sky.observed

@@ -6,7 +6,7 @@ bits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -248,12 +248,13 @@ def put_maps(data: Any, name: str, maps: Maps, nside_submap: int = 16) -> None:
     nside_submap : int
         Of the submaps of TOAST's pixel distribution.
     """
-    pixels = maps.hits.pixelization if "hits" in maps.products else maps.sky.pixelization
+    hits = (maps.hits if "hits" in maps else maps.sky).whole()
+    pixels = hits.pixelization
     assert isinstance(pixels, Healpix), "the operator maps HEALPix pixels"
     n_submap = 12 * min(nside_submap, pixels.n_side) ** 2
     n_submap = pixels.n_pix // (pixels.n_pix // n_submap)
     length = pixels.n_pix // n_submap
-    seen = np.isfinite(maps.sky.values[0] if "hits" not in maps else maps.hits.values[0])
+    seen = np.isfinite(hits.values[0])
     submaps = np.flatnonzero(seen.reshape(n_submap, length).any(axis=1))
     dist = toast.PixelDistribution(
         n_pix=pixels.n_pix, n_submap=n_submap, local_submaps=submaps, comm=data.comm.comm_world
@@ -261,8 +262,7 @@ def put_maps(data: Any, name: str, maps: Maps, nside_submap: int = 16) -> None:
     data[f"{name}_dist"] = dist
     for kind, (suffix, dtype) in _PRODUCTS.items():
         if kind in maps:
-            product: Mapping[str, Any] | Any = maps[kind]
-            data[f"{name}_{suffix}"] = _pixel_data(product, dist, submaps, length, dtype)
+            data[f"{name}_{suffix}"] = _pixel_data(maps[kind].whole(), dist, submaps, length, dtype)
 
 
 def _pixel_data(product: Any, dist: Any, submaps: AnyArray, length: int, dtype: Any) -> Any:

@@ -21,14 +21,16 @@ from petamap.mapmaking.slabs import Slabs, is_partial, write_slabs
 from petamap.mapmaking.system import MapmakingSystem
 from petamap.sky.healpix import Healpix
 from petamap.sky.map_conventions import iau_to_cosmo_signs
-from petamap.sky.map_digest import map_sha256
 from petamap.sky.map_file import read_observed
 from petamap.sky.map_header import MapHeader, make_map_header
 from petamap.sky.numbered import ImageLayout, NumberedPixels
+from petamap.sky.partial_healpix import PartialHealpix
 from petamap.sky.pixelization import Pixelization
 from petamap.sky.sky_map import SkyMap
 from petamap.sky.stokes import Stokes
 
+# Pixels of the sky beyond which a map in memory has those alone that are observed, if these are few.
+_MOST_WHOLE = 1 << 23
 _OF_STOKES = (
     "map", "sky", "binned", "filtered", "demodulated", "residual", "part_map", "part_binned", "null",
 )  # fmt: skip
@@ -135,20 +137,38 @@ class MapWriter:
     def _keep(self, path: Path, slab: FloatArray, names: list[str], unit: str) -> str:
         """Gather a map on rank 0, which keeps it; return its digest there."""
         assert self.kept is not None, "products stay in memory"
-        values: FloatArray | None = None
-        with agree_on_errors(self.comm):
-            if self.comm.rank == 0:
-                values = np.empty((len(names), self._pixelization.n_pix))
-        for column, pixels, piece in self._by_pixel.stream(slab):
-            assert values is not None, "rank 0 has room"
-            values[column, pixels] = piece
-        if values is None:
+        values, pixelization = self._gathered(slab)
+        digest = self._by_pixel.sha256(slab)
+        if self.comm.rank != 0:
             return ""
         columns = tuple(names)
         convention = "COSMO" if (iau_to_cosmo_signs(columns) < 0).any() else None
         units = (unit,) * len(columns)
-        self.kept.keep(path, SkyMap(values, self._pixelization, columns, units, self._map_frame, convention))
-        return map_sha256(values)
+        self.kept.keep(path, SkyMap(values, pixelization, columns, units, self._map_frame, convention))
+        return digest
+
+    def _gathered(self, slab: FloatArray) -> tuple[FloatArray, Pixelization]:
+        """Return a map and its pixels on rank 0, none on others: those that the slabs have."""
+        slabs, grid = self._by_pixel, self._pixelization
+        few = slabs.held is not None
+        n_pix = self.comm.sum(slabs.height) if few else grid.n_pix
+        values, pixels = np.empty((0, 0)), np.empty(0, np.int64)
+        with agree_on_errors(self.comm):
+            if self.comm.rank == 0:
+                values, pixels = np.empty((slab.shape[1], n_pix)), np.empty(n_pix * few, np.int64)
+        begin = end = 0
+        for column, rows, piece in slabs.stream(slab):
+            if not few:
+                values[column, rows] = piece
+                continue
+            if column == 0:
+                begin, end = end, end + len(rows)
+                pixels[begin:end] = rows
+            values[column, begin:end] = piece
+        if few and self.comm.rank == 0:
+            assert isinstance(grid, Healpix), "other maps have all pixels"
+            return values, PartialHealpix(grid.n_side, pixels, grid.nest)
+        return values, grid
 
     def require_reference(self, path: Path, n_columns: int) -> None:
         """Raise the error of a file with which `compare` could not compare such a map. Collective."""
@@ -189,7 +209,8 @@ class MapWriter:
 
     @cached_property
     def _by_pixel(self) -> Slabs:
-        partial = self.kept is None and is_partial(self._pixelization, self._n_owned)
+        few = self.kept is None or self._pixelization.n_pix > _MOST_WHOLE
+        partial = few and is_partial(self._pixelization, self._n_owned)
         return Slabs(self.comm, self._pixelization.n_pix, self._pixels(), partial)
 
     @cached_property

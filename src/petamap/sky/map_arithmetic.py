@@ -14,6 +14,7 @@ from petacomm.base.typing import BoolArray, FloatArray
 from petamap.sky.healpix import Healpix
 from petamap.sky.map_units import product_unit, ratio_unit
 from petamap.sky.numbered import NumberedPixels
+from petamap.sky.partial_healpix import PartialHealpix
 from petamap.sky.pixelization import Pixelization
 
 if TYPE_CHECKING:
@@ -117,12 +118,12 @@ def check_same_sky(one: SkyMap, other: SkyMap) -> None:
     a, b = one.pixelization, other.pixelization
     if not same_pixels(a, b):
         mend = None
-        if isinstance(a, Healpix) and isinstance(b, Healpix):
-            mend = (
-                "degrade the finer map"
-                if a.n_side != b.n_side
-                else "bring one to the order of the other by reordered()"
-            )
+        if isinstance(a, Healpix | PartialHealpix) and isinstance(b, Healpix | PartialHealpix):
+            mend = "bring both to all pixels of the sky by whole()"
+            if a.n_side != b.n_side:
+                mend = "degrade the finer map"
+            elif a.nest != b.nest:
+                mend = "bring one to the order of the other by reordered()"
         raise DataError(f"the pixels of two maps differ: {_told(a)} and {_told(b)}", mend=mend)
     if one.frame and other.frame and one.frame != other.frame:
         raise DataError(f"one map is {one.frame}, the other {other.frame}", mend="make both in one frame")

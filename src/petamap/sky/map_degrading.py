@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from petacomm.base.distinct import distinct
 from petacomm.base.errors import ConfigError
 from petacomm.base.typing import FloatArray, Int64Array
 from petamap.sky.car import CarPatch
 from petamap.sky.healpix import Healpix
 from petamap.sky.image import ImagePixels
 from petamap.sky.map_weights import column_weights
+from petamap.sky.partial_healpix import PartialHealpix
 from petamap.sky.pixelization import Pixelization
 
 if TYPE_CHECKING:
@@ -39,16 +41,35 @@ def degrade_map(sky_map: SkyMap, factor: int, weights: SkyMap | FloatArray | Non
     return replace(sky_map, values=np.array(columns), pixelization=larger)
 
 
+def degrading_factor(pixels: Pixelization, n_side: int | None, factor: int | None) -> int:
+    """Return the factor by which the side of a pixel grows, given itself or by N_side of larger pixels.
+
+    Raises
+    ------
+    ConfigError
+        If neither or both are given, or `n_side` is no part of that of the pixels.
+    """
+    if (n_side is None) == (factor is None):
+        raise ConfigError("larger pixels are said in one way", mend="give n_side or factor")
+    if factor is not None:
+        return factor
+    assert n_side is not None, "one of them is given"
+    if not isinstance(pixels, Healpix | PartialHealpix):
+        raise ConfigError("n_side is HEALPix's, and this map is another", mend="give factor")
+    if n_side < 1 or pixels.n_side % n_side:
+        raise ConfigError(f"n_side {pixels.n_side} is no multiple of {n_side}", mend="give a part of it")
+    return int(pixels.n_side // n_side)
+
+
 def _larger_pixels(pixels: Pixelization, factor: int) -> tuple[Pixelization, Int64Array]:
     """Return a pixelization of larger pixels and the one that each pixel is in."""
+    if isinstance(pixels, PartialHealpix):
+        larger, parents = _larger_healpix(pixels.sky, pixels.pixels, factor)
+        part = PartialHealpix(larger.n_side, distinct(parents.copy()), larger.nest)
+        return part, part.places(parents)
     numbers = np.arange(pixels.n_pix)
     if isinstance(pixels, Healpix):
-        _check_factor(factor, pixels.n_side, "n_side")
-        larger = Healpix(pixels.n_side // factor, pixels.nest)
-        nested = numbers if pixels.nest else pixels.reordered(numbers)
-        parents = nested // factor**2
-        nest = Healpix(larger.n_side, nest=True)
-        return larger, parents if pixels.nest else nest.reordered(parents)
+        return _larger_healpix(pixels, numbers, factor)
     if isinstance(pixels, ImagePixels):
         for count, what in zip(pixels.shape, ("rows", "columns"), strict=True):
             _check_factor(factor, count, what)
@@ -59,6 +80,14 @@ def _larger_pixels(pixels: Pixelization, factor: int) -> tuple[Pixelization, Int
         patch = replace(pixels, crpix=crpix, cdelt=(dx * factor, dy * factor), shape=shape)
         return patch, (rows // factor) * shape[1] + columns // factor
     raise ConfigError("numbered pixels have no neighbours to be averaged with")
+
+
+def _larger_healpix(pixels: Healpix, numbers: Int64Array, factor: int) -> tuple[Healpix, Int64Array]:
+    """Return larger pixels of the sky, in the same order, and the one that each of some pixels is in."""
+    _check_factor(factor, pixels.n_side, "n_side")
+    larger = Healpix(pixels.n_side // factor, pixels.nest)
+    parents = (numbers if pixels.nest else pixels.reordered(numbers)) // factor**2
+    return larger, parents if pixels.nest else Healpix(larger.n_side, nest=True).reordered(parents)
 
 
 def _check_factor(factor: int, count: int, what: str) -> None:

@@ -24,6 +24,7 @@ CONVENTIONS = ("COSMO", "IAU")
 
 def healpy_values(sky_map: SkyMap, nest: bool) -> FloatArray:
     """Return columns as healpy has them, UNSEEN for nan: (n_pix,) of one, (n_columns, n_pix) of several."""
+    sky_map = sky_map.whole()
     pixels = sky_map.pixelization
     if not isinstance(pixels, Healpix):
         raise ConfigError(

@@ -25,6 +25,7 @@ from petamap.sky.map_table import is_map_table, load_table, table_columns
 from petamap.sky.map_units import to_kelvin
 from petamap.sky.numbered import NumberedPixels
 from petamap.sky.observed_map import ObservedMap
+from petamap.sky.partial_healpix import PartialHealpix
 from petamap.sky.pixelization import Pixelization
 from petamap.sky.sky_map import SkyMap
 
@@ -66,7 +67,7 @@ def write_map(
     frame : str
         equatorial, galactic or ecliptic; optional for numbered pixels only.
     partial : bool
-        HEALPix only: write only the observed pixels, with their numbers.
+        HEALPix only: write only the observed pixels, with their numbers, as of `PartialHealpix` always.
     cards : mapping, optional
         Additional FITS cards.
 
@@ -92,12 +93,17 @@ def write_map(
         raise ConfigError(
             f"{len(names)} names on {pixelization.n_pix} pixels for values of shape {columns.shape}"
         )
-    observed = np.flatnonzero(np.isfinite(columns).any(axis=0)) if partial else None
+    observed = None
+    if partial or isinstance(pixelization, PartialHealpix):
+        observed = np.flatnonzero(np.isfinite(columns).any(axis=0))
+        columns = columns[:, observed]
+    if isinstance(pixelization, PartialHealpix):
+        observed, pixelization = pixelization.pixels[observed], pixelization.sky
     header = make_map_header(
         pixelization, names=names, unit=unit, run_id=run_id, frame=frame, cards=cards,
         n_observed=None if observed is None else len(observed),
     )  # fmt: skip
-    rows = _file_rows(columns, pixelization) if observed is None else columns[:, observed].T
+    rows = _file_rows(columns, pixelization) if observed is None else columns.T
     # The checksum precedes the values: encoding the values twice saves holding all encoded bytes.
     total = sum(word_sum(piece) for _, piece in header.data.pieces(0, rows, observed))
     with atomic_write(path) as temporary, _open_for_writing(temporary) as file:

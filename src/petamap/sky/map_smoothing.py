@@ -15,6 +15,7 @@ from petamap.sky.car import CarPatch
 from petamap.sky.flat import FlatPatch
 from petamap.sky.harmonics import analyse, in_ring_order, multipoles, synthesise
 from petamap.sky.healpix import Healpix
+from petamap.sky.partial_healpix import PartialHealpix
 from petamap.sky.pixelization import Pixelization
 
 if TYPE_CHECKING:
@@ -35,6 +36,9 @@ def smooth_map(sky_map: SkyMap, fwhm: float, n_threads: int) -> SkyMap:
     """
     if not (np.isfinite(fwhm) and 0 < fwhm < np.pi):
         raise ConfigError(f"a beam of {fwhm:g} rad", mend='say its width as fwhm="1 deg"')
+    if isinstance(sky_map.pixelization, PartialHealpix):
+        found = smooth_map(sky_map.whole(), fwhm, n_threads).values[:, sky_map.pixelization.pixels]
+        return replace(sky_map, values=found)
     smoother = _smoother(sky_map.pixelization, fwhm / _FWHM, n_threads)
     values = np.full_like(sky_map.values, np.nan)
     for rows, spin in _spins(sky_map.names):

@@ -9,15 +9,14 @@ from typing import Any
 import numpy as np
 
 from petacomm.base.arguments import numeric_array
-from petacomm.base.display import html_table
-from petacomm.base.errors import ConfigError, DataError, did_you_mean, require_known
+from petacomm.base.errors import DataError, did_you_mean, require_known
 from petacomm.base.threads import available_threads
 from petacomm.base.typing import BoolArray, FloatArray
 from petacomm.base.units import parse_quantity
-from petamap.sky.healpix import Healpix
 from petamap.sky.map_arithmetic import combine_maps, combine_with_numbers, keep_pixels
 from petamap.sky.map_conventions import FRAME_LETTERS, iau_to_cosmo_signs
-from petamap.sky.map_degrading import degrade_map
+from petamap.sky.map_degrading import degrade_map, degrading_factor
+from petamap.sky.map_display import map_html, map_text
 from petamap.sky.map_exchange import (
     check_convention,
     column_names,
@@ -25,9 +24,9 @@ from petamap.sky.map_exchange import (
     enmap_of,
     healpy_columns,
     healpy_values,
-    in_order,
 )
 from petamap.sky.map_figure import plot_map
+from petamap.sky.map_parts import partial_map, reordered_map, whole_map
 from petamap.sky.map_smoothing import smooth_map
 from petamap.sky.map_units import convert_unit, to_kelvin
 from petamap.sky.pixelization import Pixelization
@@ -47,7 +46,7 @@ class SkyMap:
     values : float64 array, shape (n_columns, n_pix)
         nan where a pixel was not observed.
     pixelization : Pixelization
-        Pixelization of the columns.
+        Pixelization of the columns: `PartialHealpix`, if they have some pixels of the sky alone.
     names : tuple of str
         Names of the columns: ``("I", "Q", "U")``, or the names in the file.
     units : tuple of str
@@ -259,17 +258,30 @@ class SkyMap:
         DataError
             If a weight is negative, or on other pixels.
         """
-        if (n_side is None) == (factor is None):
-            raise ConfigError("larger pixels are said in one way", mend="give n_side or factor")
-        if n_side is not None:
-            if not isinstance(self.pixelization, Healpix):
-                raise ConfigError("n_side is HEALPix's, and this map is another", mend="give factor")
-            if n_side < 1 or self.pixelization.n_side % n_side:
-                raise ConfigError(
-                    f"n_side {self.pixelization.n_side} is no multiple of {n_side}", mend="give a part of it"
-                )
-            factor = self.pixelization.n_side // n_side
-        return degrade_map(self, factor or 1, weights)
+        return degrade_map(self, degrading_factor(self.pixelization, n_side, factor), weights)
+
+    def whole(self) -> SkyMap:
+        """Return a map of a part of HEALPix with all pixels of the sky, nan elsewhere; others as they are.
+
+        Returns
+        -------
+        SkyMap
+        """
+        return whole_map(self)
+
+    def partial(self) -> SkyMap:
+        """Return a HEALPix map on `PartialHealpix`: with the pixels alone that have a value in some column.
+
+        Returns
+        -------
+        SkyMap
+
+        Raises
+        ------
+        ConfigError
+            If it is no HEALPix map, or no pixel has a value.
+        """
+        return partial_map(self)
 
     def reordered(self) -> SkyMap:
         """Return a HEALPix map in the other order: nested for ring, ring for nested.
@@ -283,11 +295,7 @@ class SkyMap:
         ConfigError
             If it is no HEALPix map.
         """
-        own = self.pixelization
-        if not isinstance(own, Healpix):
-            raise ConfigError("only HEALPix maps have two orders")
-        other = Healpix(own.n_side, not own.nest)
-        return replace(self, values=in_order(self.values, own, other.nest), pixelization=other)
+        return reordered_map(self)
 
     def plot(
         self,
@@ -475,25 +483,7 @@ class SkyMap:
         return cls(scaled, pixelization, called, (kelvin,) * len(called), frame, convention)
 
     def __repr__(self) -> str:
-        if len(set(self.units)) == 1:
-            columns = ", ".join(self.names) + (f" in {self.units[0]}" if self.units[0] else "")
-        else:
-            columns = ", ".join(
-                f"{name} in {unit}" for name, unit in zip(self.names, self.units, strict=True)
-            )
-        return f"SkyMap({columns}, {self._place()})"
-
-    def _place(self) -> str:
-        n_seen, n_pix = np.count_nonzero(self.observed), self.values.shape[1]
-        frame = "unknown frame" if self.frame is None else self.frame
-        return f"{frame}, {self.pixelization!r}, {n_seen:,} of {n_pix:,} pixels observed"
+        return map_text(self)
 
     def _repr_html_(self) -> str:
-        rows = []
-        for name, unit, column in zip(self.names, self.units, self.values, strict=True):
-            seen = column[np.isfinite(column)]
-            with np.errstate(over="ignore"):
-                numbers = (seen.min(), seen.mean(), seen.max(), seen.std()) if seen.size else (np.nan,) * 4
-            rows.append((name, unit, f"{seen.size:,}", *(f"{number:.4g}" for number in numbers)))
-        heads = ("column", "unit", "pixels observed", "least", "mean", "greatest", "standard deviation")
-        return html_table(f"SkyMap: {self._place()}", rows, heads)
+        return map_html(self)

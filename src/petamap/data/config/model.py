@@ -213,9 +213,7 @@ class CommOptions:
 class ResourceOptions:
     """What the run may use."""
 
-    threads: int = option(
-        0, help="threads a process; 0: OMP_NUM_THREADS, or all cores it may use", minimum=0, maximum=4096
-    )
+    threads: int = option(0, help="a process; 0: OMP_NUM_THREADS, or all it may use", minimum=0, maximum=4096)
     pointing: str = option(
         "auto",
         choices=("auto", "keep", "recompute"),
