@@ -10,7 +10,7 @@ import numpy as np
 
 from petacomm.base.errors import ConfigError, DataError
 from petacomm.base.typing import AnyArray, FloatArray, Int64Array
-from petacomm.base.units import has_unit
+from petacomm.base.units import quantity_of
 
 
 def numeric_array(values: Any, what: str, n_dim: int | None = None) -> AnyArray:
@@ -44,10 +44,12 @@ def numeric_array(values: Any, what: str, n_dim: int | None = None) -> AnyArray:
 
 def require_plain(values: Any, what: str) -> None:
     """Raise a DataError for quantities of astropy with a unit, and for arrays with masked values."""
-    unit = getattr(values, "unit", None)
-    if has_unit(values) and str(unit):
-        raise DataError(f"is in '{unit}'", where=what, mend="give plain numbers, as of .to_value(unit)")
-    if np.any(getattr(values, "mask", False)) and isinstance(values, np.ndarray):
+    quantity = quantity_of(values)
+    if quantity is not None and str(quantity.unit):
+        raise DataError(
+            f"is in '{quantity.unit}'", where=what, mend="give plain numbers, as of .to_value(unit)"
+        )
+    if isinstance(values, np.ndarray) and np.any(getattr(values, "mask", False)):
         raise DataError("has masked values", where=what, mend="fill them, or flag their samples")
 
 

@@ -97,13 +97,15 @@ def as_number(value: Any, dimension: str) -> float:
     """Return a number as it is, text as `parse_quantity` does, quantities of astropy as `plain_values`."""
     if isinstance(value, str):
         return parse_quantity(value, dimension)
-    number: float = float(plain_values(value, dimension)) if has_unit(value) else value
+    number: float = value if quantity_of(value) is None else float(plain_values(value, dimension))
     return number
 
 
-def has_unit(value: Any) -> bool:
-    """Return whether a value is a quantity of astropy, a number or an array with a unit."""
-    return hasattr(value, "unit") and hasattr(value, "to_value")
+def quantity_of(value: Any) -> Any:
+    """Return a quantity of astropy, also that of a column of a table; None of what has no unit."""
+    if getattr(value, "unit", None) is None:
+        return None
+    return value if hasattr(value, "to_value") else getattr(value, "quantity", None)
 
 
 def plain_values(value: Any, dimension: str, what: str | None = None) -> Any:
@@ -113,7 +115,7 @@ def plain_values(value: Any, dimension: str, what: str | None = None) -> Any:
 
     Parameters
     ----------
-    value : Quantity, number or array
+    value : Quantity, Column, number or array
     dimension : str
     what : str, optional
         What it is, for errors.
@@ -123,11 +125,12 @@ def plain_values(value: Any, dimension: str, what: str | None = None) -> Any:
     ConfigError
         If the unit is not of that dimension.
     """
-    if not has_unit(value):
+    quantity = quantity_of(value)
+    if quantity is None:
         return value
-    per_root_hertz = dimension == "noise" and any(str(one).endswith("Hz") for one in value.unit.bases)
+    per_root_hertz = dimension == "noise" and any(str(one).endswith("Hz") for one in quantity.unit.bases)
     try:
-        plain = value.to_value(_ASTROPY_UNITS[dimension])
+        plain = quantity.to_value(_ASTROPY_UNITS[dimension])
     except ValueError:
         raise ConfigError(f"'{value.unit}' is no unit of {dimension}", where=what, mend=None) from None
     return math.sqrt(0.5) * plain if per_root_hertz else plain

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from petacomm.base.errors import ConfigError, DataError
-from petacomm.base.units import as_number, has_unit
+from petacomm.base.units import as_number, quantity_of
 from petamap.arrays.array_pointing import PointingArrays
 from petamap.arrays.sample_arrays import SampleArrays, host_array, sample_arrays
 from petamap.data.observation import DetectorNoise, Observation
@@ -143,7 +143,7 @@ def array_observation(
 
 def _without_unit(signal: Any, unit: str) -> tuple[Any, str]:
     """Return a signal as plain numbers, and its unit: that of a quantity of astropy, or the one given."""
-    if not has_unit(signal) or not str(signal.unit):
+    if quantity_of(signal) is None or not str(signal.unit):
         return signal, unit
     if unit != "K_CMB":
         raise ConfigError(f"the signal is in '{signal.unit}'", where="unit", mend="leave unit away")

@@ -6,6 +6,7 @@ import healpy
 import numpy as np
 import pytest
 from astropy import units
+from astropy.table import Column, MaskedColumn
 from astropy.utils.masked import Masked
 from mpi import run_ranks
 
@@ -170,6 +171,11 @@ def test_quantities_are_in_their_own_units(plain):
     np.testing.assert_array_equal(made.hits.values, plain.hits.values)
     np.testing.assert_allclose(made.sky.values, plain.sky.values, rtol=0, atol=1e-9 * 1e-4)
     assert made.sky.unit == "K_CMB"
+    column = MaskedColumn(signal[0] * 1e6, "signal", mask=signal[0] > 1e-4, unit="uK")
+    flagged = mapped(signal[0], theta[0], phi[0], psi[0], flags=signal[0] > 1e-4)
+    of_column = mapped(column, Column(np.degrees(theta[0]), unit="deg"), phi[0], psi[0])
+    np.testing.assert_array_equal(of_column.hits.values, flagged.hits.values)
+    np.testing.assert_allclose(of_column.sky.values, flagged.sky.values, rtol=0, atol=1e-9 * 1e-4)
     brightness = mapped(signal * units.MJy / units.sr, theta, phi, psi)
     np.testing.assert_array_equal(brightness.sky.values, plain.sky.values)
     assert brightness.sky.unit == "MJy / sr"
