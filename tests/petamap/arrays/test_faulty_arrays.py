@@ -5,6 +5,7 @@ import pytest
 from astropy import units
 
 import petamap
+from petacomm.base.errors import DataError
 
 SHAPE = (2, 500)
 NOISE = petamap.OneOverF("60 uK s^0.5")
@@ -131,3 +132,10 @@ def test_observations_have_their_parts_themselves():
         petamap.make_map([one], noise=NOISE, n_side=4)
     with pytest.raises(petamap.DataError, match="two observations are called 'arrays'"):
         petamap.make_map([one, one], n_side=4, progress=False)
+
+
+def test_samples_that_are_told_are_those_of_the_stream():
+    data = np.zeros(SHAPE)
+    data[1, [7, 30, 499]] = np.nan
+    with pytest.raises(DataError, match=r"detector d1, sample 7: is nan, the first of 3 .* up to sample 499 "):
+        mapped(data)
