@@ -90,6 +90,8 @@ def test_open_mpi_follows_its_rules(tmp_path):
 def test_rules_of_all_collectives_are_accepted_and_results_are_right(tmp_path):
     """A job under rules for each collective that the library has; the program compares results itself."""
     first = run_cells(tmp_path, True, {})
+    if "Intel" in first["library"]:
+        pytest.skip("the MPI at hand is Intel's, which tunes itself")
     chosen = {}
     for cell in first["cells"]:
         names = [name for name in cell["times"] if name != "default"]

@@ -137,5 +137,5 @@ def test_observations_have_their_parts_themselves():
 def test_samples_that_are_told_are_those_of_the_stream():
     data = np.zeros(SHAPE)
     data[1, [7, 30, 499]] = np.nan
-    with pytest.raises(DataError, match=r"detector d1, sample 7: is nan, the first of 3 .* up to sample 499 "):
+    with pytest.raises(DataError, match=r"d1, sample 7: is nan, the first of 3 .* up to sample 499 "):
         mapped(data)
