@@ -66,7 +66,7 @@ def _larger_pixels(pixels: Pixelization, factor: int) -> tuple[Pixelization, Int
     if isinstance(pixels, PartialHealpix):
         larger, parents = _larger_healpix(pixels.sky, pixels.pixels, factor)
         part = PartialHealpix(larger.n_side, distinct(parents.copy()), larger.nest)
-        return part, part.places(parents)
+        return part, part.indices_of(parents)
     numbers = np.arange(pixels.n_pix)
     if isinstance(pixels, Healpix):
         return _larger_healpix(pixels, numbers, factor)

@@ -1,4 +1,4 @@
-"""HEALPix maps of a part of the sky: pixels of a list, numbered by their places in it."""
+"""HEALPix maps of a part of the sky: pixels of a list, numbered by their indices in it."""
 
 from __future__ import annotations
 
@@ -95,8 +95,8 @@ class PartialHealpix:
         """Parameters for the C++ kernels, for which all directions lie outside."""
         return np.array([4.0, self.n_pix])
 
-    def places(self, pixels: Int64Array) -> Int64Array:
-        """Return the places in the list of pixels of the sky.
+    def indices_of(self, pixels: Int64Array) -> Int64Array:
+        """Return the indices in the list of pixels of the sky.
 
         Parameters
         ----------
@@ -108,23 +108,23 @@ class PartialHealpix:
         int64 (n,)
             -1 for pixels that are not in the list.
         """
-        places = np.minimum(np.searchsorted(self.pixels, pixels), self.n_pix - 1)
-        return np.where(self.pixels[places] == pixels, places, -1)
+        indices = np.minimum(np.searchsorted(self.pixels, pixels), self.n_pix - 1)
+        return np.where(self.pixels[indices] == pixels, indices, -1)
 
     def pixels_of(self, directions: FloatArray, pixels: Int32Array, n_threads: int = 1) -> None:
-        """Write the places of the pixels of directions to an array.
+        """Write the indices of the pixels of directions to an array.
 
         Parameters
         ----------
         directions : float64 (n, 3)
             Vectors of any length.
         pixels : int32 (n,)
-            Receives the places; -1 where the list has no pixel.
+            Receives the indices; -1 where the list has no pixel.
         n_threads : int
             Number of threads.
         """
         self.sky.pixels_of(directions, pixels, n_threads)
-        pixels[:] = self.places(pixels.astype(np.int64))
+        pixels[:] = self.indices_of(pixels.astype(np.int64))
 
     def directions_of(self, pixels: Int64Array, n_threads: int = 1) -> FloatArray:
         """Return the unit vectors of pixel centres.
@@ -132,7 +132,7 @@ class PartialHealpix:
         Parameters
         ----------
         pixels : int64 (n,)
-            Places in the list.
+            Indices in the list.
         n_threads : int
             Number of threads.
 
@@ -149,7 +149,7 @@ class PartialHealpix:
         -------
         PartialHealpix
         order : int64 (n_pix,)
-            Place here of each of its pixels.
+            Index here of each of its pixels.
         """
         numbers = self.sky.reordered(self.pixels)
         order = np.argsort(numbers)
