@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 
 EXAMPLES := spire planck-lfi ground atacama
 
-.PHONY: demo test test-long faults fuzz sanitize sanitize-memory sanitize-threads test-arch test-openmpi \
+.PHONY: demo test test-long faults fuzz random-runs sanitize sanitize-memory sanitize-threads test-arch test-openmpi \
 	test-intelmpi test-interop test-tutorials test-wheel wheel sdist lint format stubs docs docs-site build \
 	benchmark benchmark-datatypes benchmark-reduction clean
 
@@ -91,6 +91,13 @@ $(FUZZ)/.installed: $(STAMP)
 
 fuzz: $(FUZZ)/.installed
 	$(FUZZ)/bin/python tests/support/fuzz_parsers.py $(MINUTES)
+
+# Configurations drawn at random, each on one rank and on several: CASES of them from number FIRST on.
+CASES ?= 100
+FIRST ?= 0
+
+random-runs: $(STAMP)
+	$(BIN)/python tests/support/random_runs.py $(CASES) $(FIRST)
 
 # Bits of the kernels in the tests of their rooms, and of the examples' maps, under each instruction set that the
 # processor has. With CXX=clang++-14, say, a second build by that compiler is compared too (in place, as Hypothesis

@@ -159,24 +159,25 @@ def noise_model_warnings(observations: Sequence[Observation]) -> list[str]:
     ]
 
 
-def flag_warnings(observations: Sequence[Observation], flagged: Mapping[int, Sequence[int]]) -> list[str]:
-    """Return warnings about detectors of which all samples are flagged.
+def unused_warnings(observations: Sequence[Observation], unused: Mapping[int, Sequence[int]]) -> list[str]:
+    """Return warnings about detectors of which no sample makes the map.
 
     Observations that lose the same detectors share a warning.
 
     Parameters
     ----------
     observations : sequence of Observation
-    flagged : mapping of int to sequence of int
-        Detectors without good samples, increasing, by the number of their observation.
+    unused : mapping of int to sequence of int
+        Such detectors, increasing, by the number of their observation.
     """
     places: dict[str, list[str]] = {}
-    for number, detectors in flagged.items():
+    for number, detectors in unused.items():
         observation, lost = observations[number], [observations[number].detectors[one] for one in detectors]
-        who = "every detector" if len(lost) == observation.n_det else f"detector {_first_of(lost)}"
+        who = "any detector" if len(lost) == observation.n_det else f"detector {_first_of(lost)}"
         places.setdefault(who, []).append(error_location(observation))
     return [
-        f"{_first_of(where)}: all samples of {who} are flagged; they add nothing to the map"
+        f"{_first_of(where)}: no sample of {who} makes the map: "
+        "all are flagged, outside the map or in pixels that are cut"
         for who, where in places.items()
     ]
 

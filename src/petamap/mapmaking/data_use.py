@@ -49,12 +49,19 @@ def count_data_use(system: MapmakingSystem, observations: Sequence[Observation],
         for pixels in (statistics.hits, statistics.dead, statistics.unsolved)
     )
     n_flagged, texts = count_unused(system, observations)
-    if n_seen == n_cut:
-        texts.append("no pixel can be solved for: the maps are empty")
-    elif n_cut:
+    if n_cut:
         texts.append(_of_cut_pixels(system, (n_seen, n_cut, n_unsolved), max(rcond_min, SINGULAR)))
+    if n_seen == n_cut:
+        texts.append("no pixel can be solved for: the maps are empty" + _of_few_angles(system) * bool(n_cut))
     texts += _of_samples(system, sum(one.n_samp * one.n_det for one in observations), n_flagged)
     return DataUse(n_seen, n_cut, n_flagged, tuple(texts))
+
+
+def _of_few_angles(system: MapmakingSystem) -> str:
+    """Say how a map may be made of pixels that are all cut."""
+    if system.projection.stokes.n == 1 or isinstance(system, ComponentSystem):
+        return ""
+    return '; they are seen at too few polarization angles, of which map.stokes = "I" needs one alone'
 
 
 def _of_samples(system: MapmakingSystem, n_samp: int, n_flagged: int) -> list[str]:
@@ -66,7 +73,7 @@ def _of_samples(system: MapmakingSystem, n_samp: int, n_flagged: int) -> list[st
     )
     used = n_inside - n_flagged - unwritten
     if n_flagged == n_inside:
-        return ["all samples are flagged or outside the map"]
+        return ["no sample makes the map: all are flagged, outside the map or in pixels that are cut"]
     if 2 * used >= n_samp:
         return []
     where = {

@@ -161,8 +161,9 @@ class ObservationColumns:
         self._n_stokes = system.projection.stokes.n
         self.n = self._n_stokes * len(self._pixels)
         self.n_unknowns = self._n_stokes * system.projection.pixelization.n_pix
-        self._rows: list[Int64Array] = []
-        self._values: list[FloatArray] = []
+        # none of a map without pixels
+        self._rows: list[Int64Array] = [np.zeros(0, np.int64)]
+        self._values: list[FloatArray] = [np.zeros(0)]
 
     def refusal(self) -> ConfigError | ResourceError | None:
         """Return why there is no matrix, if there is none."""
@@ -203,7 +204,7 @@ class ObservationColumns:
         """
         n_pix = self._system.projection.pixelization.n_pix
         numbers = (np.arange(self._n_stokes)[:, None] * n_pix + self._pixels).ravel()
-        columns = np.repeat(numbers, [len(rows) for rows in self._rows])
+        columns = np.repeat(numbers, [len(rows) for rows in self._rows[1:]])
         return numbers[np.concatenate(self._rows)], columns, np.concatenate(self._values)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 import numpy as np
@@ -26,15 +26,16 @@ from petamap.mapmaking.residual_streams import (
 from petamap.mapmaking.right_hand_side import Dataset, right_hand_sides
 from petamap.mapmaking.system import MapmakingSystem, set_up
 from petamap.mapmaking.system_options import SystemOptions
+from petamap.mapmaking.unmeasured_noise import NearestStreams, StreamKey
 from petamap.mapmaking.vectors import Unknowns
 from petamap.noise.mode_estimate import EstimatedModes, check_n_modes
 from petamap.noise.model import EstimatedPsd, InverseLags, TabulatedPsd
 from petamap.noise.psd import noise_psd
-from petamap.noise.spectrum_estimate import continue_psd
+from petamap.noise.spectrum_estimate import TooFewSamples, continue_psd
 from petamap.noise.welch import smooth_power
 from petamap.sky.pixelization import Pixelization
 
-_ANY = TabulatedPsd(np.ones(1), np.ones(1))
+_ANY = TabulatedPsd(np.ones(1), np.ones(1))  # of a stream without a good sample
 _SIMULATIONS = 3  # with the data, half of the vectors that the kernels take side by side
 RIGHT_HAND_SIDES = 1 + _SIMULATIONS
 _MAP_TOLERANCE = "10% of noise"  # in any mode: 1% of the variance of one of the map's many
@@ -50,16 +51,31 @@ class MeasuredNoise:
         By observation, detector and interval.
     modes : dict
         What detectors share, by observation and interval.
+    taken : dict
+        Of streams that could not be measured: whose spectrum they have.
     """
 
-    spectra: dict[tuple[int, int, int], TabulatedPsd]
+    spectra: dict[StreamKey, TabulatedPsd]
     modes: dict[tuple[int, int], EstimatedModes]
+    taken: dict[StreamKey, StreamKey] = field(default_factory=dict)
+
+    def whole_spectrum(self, key: StreamKey) -> TabulatedPsd:
+        """Return the spectrum of a stream, with its part of what detectors share."""
+        psd, modes = self.spectra[key], self.modes.get((key[0], key[2]))
+        if modes is None:
+            return psd
+        shared = [
+            coupling**2 * noise_psd(amplitude, psd.frequencies)
+            for coupling, amplitude in zip(modes.basis.couplings[key[1]], modes.amplitudes, strict=True)
+        ]
+        return replace(psd, values=psd.values + np.sum(shared, axis=0))
 
     def smoothed(self) -> MeasuredNoise:
         """Return the noise with each spectrum smoothed."""
-        return MeasuredNoise(
-            {key: _smooth(psd) for key, psd in self.spectra.items()},
-            {key: modes.with_spectra(_smooth) for key, modes in self.modes.items()},
+        return replace(
+            self,
+            spectra={key: _smooth(psd) for key, psd in self.spectra.items()},
+            modes={key: modes.with_spectra(_smooth) for key, modes in self.modes.items()},
         )
 
     def continued(self, observations: Sequence[Observation]) -> MeasuredNoise:
@@ -70,9 +86,10 @@ class MeasuredNoise:
             start, stop = one.intervals[interval]
             return one.sample_rate / (stop - start)
 
-        return MeasuredNoise(
-            {key: continue_psd(psd, lowest(key[0], key[2])) for key, psd in self.spectra.items()},
-            {
+        return replace(
+            self,
+            spectra={key: continue_psd(psd, lowest(key[0], key[2])) for key, psd in self.spectra.items()},
+            modes={
                 key: modes.with_spectra(lambda psd, key=key: continue_psd(psd, lowest(*key)))  # type: ignore[misc]
                 for key, modes in self.modes.items()
             },
@@ -109,6 +126,8 @@ class NoiseEstimate:
         Whether the solver reached its tolerance in all rounds.
     predicted_bytes : int
         Memory of this rank in the round that was predicted to need most.
+    taken : dict
+        Of streams with too few good samples: the stream whose noise they take.
     """
 
     observations: list[Observation]
@@ -117,6 +136,7 @@ class NoiseEstimate:
     change: float
     maps_converged: bool
     predicted_bytes: int
+    taken: dict[StreamKey, StreamKey]
 
 
 @dataclass(frozen=True)
@@ -177,7 +197,7 @@ class NoiseEstimator:
         ConfigError
             If an observation has too few detectors for the modes that they share.
         DataError
-            On all ranks, if a stream has too few good samples.
+            On all ranks, if samples are not finite or do not vary, or no stream has enough good samples.
         """
         for one in self.observations if self.n_modes else ():
             check_n_modes(self.n_modes, one.n_det, f"observation {one.name}")
@@ -191,7 +211,9 @@ class NoiseEstimator:
             noise = noise.smoothed()
         converged = all(one.converged for one in rounds)
         most = max(one.predicted_bytes for one in rounds)
-        return NoiseEstimate(*noise.declare(self.observations), len(rounds), change, converged, most)
+        return NoiseEstimate(
+            *noise.declare(self.observations), len(rounds), change, converged, most, noise.taken
+        )
 
     def _first_round(self) -> _Round:
         unit_noise: ModelOf = lambda observation, detector, interval: InverseLags(np.ones(1))  # noqa: E731
@@ -245,19 +267,25 @@ class NoiseEstimator:
         local, own = streams.system.projection.local, MeasuredNoise({}, {})
         self.progress.begin("noise estimate", local.n_out, "samples")
         measure = self._measure_modes if self.n_modes else self._measure_streams
+        faults: dict[StreamKey, DataError] = {}
         numbers = range(len(local.segments))
         with agree_on_errors(self.comm):
             for key, group in groupby(
                 numbers, lambda k: (streams.stream(k).observation, streams.stream(k).interval)
             ):
-                measure(streams, key, list(group), own, last)
+                measure(streams, key, list(group), own, faults)
         self.progress.end(f"round {n_round}")
         found = MeasuredNoise({}, {})
-        for part in self.comm.allgather(own):
+        every: dict[StreamKey, DataError] = {}
+        for part, of_part in self.comm.allgather((own, faults)):
             found.spectra.update(part.spectra)
             found.modes.update(part.modes)
+            every.update(of_part)
+        complete(found, every, last, self.observations)
         # sums over them have one order
-        return MeasuredNoise(dict(sorted(found.spectra.items())), dict(sorted(found.modes.items())))
+        return replace(
+            found, spectra=dict(sorted(found.spectra.items())), modes=dict(sorted(found.modes.items()))
+        )
 
     def _measure_streams(
         self,
@@ -265,7 +293,7 @@ class NoiseEstimator:
         key: tuple[int, int],
         numbers: Sequence[int],
         own: MeasuredNoise,
-        last: MeasuredNoise | None,
+        faults: dict[StreamKey, DataError],
     ) -> None:
         """Measure each detector of an interval alone."""
         for number in numbers:
@@ -274,12 +302,13 @@ class NoiseEstimator:
             simulated = streams.simulated(number)
             of_stream = key[0], stream.detector, key[1]
             try:
-                found: TabulatedPsd | DataError = residual_psd(
+                own.spectra[of_stream] = residual_psd(
                     residuals, simulated, good, streams.rate(number), streams.where(number)
                 )
             except DataError as error:
-                found = error
-            own.spectra[of_stream] = _settled(found, bool(good.any()), last, of_stream)
+                faults[of_stream] = error
+                if not good.any():
+                    own.spectra[of_stream] = _ANY
             self.progress.advance(float(len(good)))
 
     def _measure_modes(
@@ -288,15 +317,23 @@ class NoiseEstimator:
         key: tuple[int, int],
         numbers: Sequence[int],
         own: MeasuredNoise,
-        last: MeasuredNoise | None,
+        faults: dict[StreamKey, DataError],
     ) -> None:
         """Measure the detectors of an interval together."""
-        spectra, own.modes[key] = measure_interval(streams, numbers, self.n_modes)
+        spectra: Sequence[TabulatedPsd | DataError]
+        try:
+            spectra, own.modes[key] = measure_interval(streams, numbers, self.n_modes)
+        except TooFewSamples as error:  # in all detectors at a time
+            spectra = [error] * len(numbers)
         for number, found in zip(numbers, spectra, strict=True):
             stream = streams.stream(number)
             of_stream = key[0], stream.detector, key[1]
-            some = bool(isinstance(found, EstimatedPsd) or streams.of_data().residuals(number)[1].any())
-            own.spectra[of_stream] = _settled(found, some, last, of_stream)
+            if isinstance(found, TabulatedPsd):
+                own.spectra[of_stream] = found
+            else:
+                faults[of_stream] = found
+                if not streams.of_data().residuals(number)[1].any():
+                    own.spectra[of_stream] = _ANY
             self.progress.advance(float(stream.stop - stream.start))
 
 
@@ -316,21 +353,51 @@ def stream_bytes(observations: Sequence[Observation], n_simulated: int, n_thread
     return 8 * longest * (n_simulated + drawn + measured)
 
 
-def _settled(
-    found: TabulatedPsd | DataError, some: bool, last: MeasuredNoise | None, key: tuple[int, int, int]
-) -> TabulatedPsd:
-    """Return the spectrum of a stream, of which `some` samples are good or none; raise where there is none.
+def complete(
+    found: MeasuredNoise,
+    faults: Mapping[StreamKey, DataError],
+    last: MeasuredNoise | None,
+    observations: Sequence[Observation],
+) -> None:
+    """Give streams that could not be measured the spectrum of the last round, or of the nearest that could.
 
-    Other weights cut other pixels: the last spectrum of a stream stays then. One without a good sample adds
-    nothing to the map, whatever its noise.
+    Other weights cut other pixels, so that streams may lose samples from round to round. A stream without a
+    good sample adds nothing to the map, whatever its noise.
+
+    Raises
+    ------
+    DataError
+        If none could be measured, or what fails in the first round are not too few good samples.
     """
-    if not isinstance(found, DataError):
-        return found
-    if last is not None:
-        return last.spectra[key]
-    if some:
-        raise found
-    return _ANY
+    for key in faults if last else ():
+        if last and key not in last.taken:
+            found.spectra[key] = last.spectra[key]
+            if modes := last.modes.get((key[0], key[2])):
+                found.modes.setdefault((key[0], key[2]), modes)
+    left = {key: error for key, error in sorted(faults.items()) if key not in found.spectra}
+    for error in left.values():
+        if not isinstance(error, TooFewSamples):
+            raise error
+    nearest = NearestStreams(observations, found.spectra)
+    sources = {key: nearest.of(key) for key in left}
+    measured = dict(found.modes)
+    for key, source in sources.items():
+        if source is None:
+            raise left[key]
+        modes = _nearest_modes(measured, key)
+        if modes is not None:
+            found.modes[key[0], key[2]] = modes
+        is_coupled = modes is not None and bool(modes.basis.basis[key[1]].any())
+        found.taken[key] = source
+        found.spectra[key] = found.spectra[source] if is_coupled else found.whole_spectrum(source)
+
+
+def _nearest_modes(modes: Mapping[tuple[int, int], EstimatedModes], key: StreamKey) -> EstimatedModes | None:
+    """Return the modes of a stream's interval, or those of the nearest of its observation where these are."""
+    intervals = [interval for observation, interval in sorted(modes) if observation == key[0]]
+    if not intervals:
+        return None
+    return modes[key[0], min(intervals, key=lambda interval: abs(interval - key[2]))]
 
 
 def largest_change(before: MeasuredNoise, after: MeasuredNoise) -> float:
@@ -338,7 +405,11 @@ def largest_change(before: MeasuredNoise, after: MeasuredNoise) -> float:
 
     The mean is what a bias would be; what single spectra change beyond it is below their own scatter.
     """
-    measured = [(key, new) for key, new in after.spectra.items() if isinstance(new, EstimatedPsd)]
+    measured = [
+        (key, new)
+        for key, new in after.spectra.items()
+        if isinstance(new, EstimatedPsd) and key not in after.taken
+    ]
     pairs: list[tuple[TabulatedPsd, TabulatedPsd]] = [(before.spectra[key], new) for key, new in measured]
     for key, modes in after.modes.items():
         pairs += zip(before.modes[key].amplitudes, modes.amplitudes)  # noqa: B905 - as many as both have

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from petacomm.base.typing import Int64Array
-from petamap.data.checks import flag_warnings
+from petamap.data.checks import unused_warnings
 from petamap.data.observation import Observation
 from petamap.mapmaking.key_owners import KeyOwners
 from petamap.mapmaking.system import MapmakingSystem
@@ -59,4 +59,4 @@ def _warnings(system: MapmakingSystem, observations: Sequence[Observation], lost
     lost_of: dict[int, list[int]] = {}
     for number, detector in sorted(zip(numbers.tolist(), (keys - firsts[numbers]).tolist(), strict=True)):
         lost_of.setdefault(number, []).append(detector)
-    return flag_warnings(observations, lost_of)
+    return unused_warnings(observations, lost_of)

@@ -11,6 +11,12 @@ from petamap.noise.model import EstimatedPsd, OneOverF, TabulatedPsd
 from petamap.noise.psd import noise_psd
 from petamap.noise.welch import SHORTEST, WelchSegments, welch_segments
 
+_MEND = "flag all of them, or give a noise model"
+
+
+class TooFewSamples(DataError):
+    """Too few good samples to measure the noise of a stream."""
+
 
 def estimate_psd(
     samples: FloatArray,
@@ -84,15 +90,20 @@ def segments_of(
     Arguments and errors are those of `estimate_psd`.
     """
     if len(samples) < 4 * SHORTEST or good.sum() < len(samples) // 4:
-        raise DataError(f"{int(good.sum())} good samples are too few to estimate noise from", where=where)
+        n_good = int(good.sum())
+        raise TooFewSamples(
+            f"{n_good} good samples of {len(good)} are too few to estimate noise from",
+            where=where,
+            mend=_MEND,
+        )
     if not np.all(np.isfinite(samples[good])):
         raise DataError("samples are not finite", where=where, mend="flag them")
     if np.ptp(samples[good]) == 0:
-        raise DataError("the samples have no noise: they do not vary", where=where)
+        raise DataError("the samples have no noise: they do not vary", where=where, mend="flag them")
     found = welch_segments(good, sample_rate, longest)
     if found is None:
-        raise DataError(
-            f"no segment of {SHORTEST} samples is three quarters good", where=where, mend="give a noise model"
+        raise TooFewSamples(
+            f"no segment of {SHORTEST} samples is three quarters good", where=where, mend=_MEND
         )
     return found
 

@@ -14,8 +14,8 @@ from petamap.data.checks import (
     check_observations,
     check_signal,
     check_times,
-    flag_warnings,
     noise_model_warnings,
+    unused_warnings,
 )
 from petamap.data.source import SourceContext
 from petamap.noise.model import OneOverF
@@ -91,12 +91,12 @@ def test_warnings():
 
 def test_warnings_about_flagged_detectors():
     obs = observation(n_det=8)
-    assert flag_warnings([obs], {}) == []
-    (warning,) = flag_warnings([obs], {0: [1, 2]})
-    assert "all samples of detector D1, D2 are flagged" in warning
-    (warning,) = flag_warnings([obs], {0: range(1, 8)})
+    assert unused_warnings([obs], {}) == []
+    (warning,) = unused_warnings([obs], {0: [1, 2]})
+    assert "no sample of detector D1, D2 makes the map" in warning
+    (warning,) = unused_warnings([obs], {0: range(1, 8)})
     assert "D1, D2, D3, D4, D5 and 2 more" in warning
-    assert "every detector" in flag_warnings([obs], {0: range(8)})[0]
+    assert "any detector" in unused_warnings([obs], {0: range(8)})[0]
 
 
 def test_warning_about_noise_of_another_model():
@@ -114,9 +114,9 @@ def test_warning_about_noise_of_another_model():
 
 def test_observations_with_the_same_flagged_detectors_share_a_warning():
     observations = [replace(observation(n_det=2), name=f"o{number}") for number in range(8)]
-    shared, other = flag_warnings(observations, {**{n: [1] for n in range(6)}, 6: [0]})
+    shared, other = unused_warnings(observations, {**{n: [1] for n in range(6)}, 6: [0]})
     assert shared.startswith("observation o0, observation o1") and "o4 and 1 more: " in shared
-    assert other.startswith("observation o6: all samples of detector D0")
+    assert other.startswith("observation o6: no sample of detector D0")
 
 
 def test_observations_in_different_units():

@@ -44,7 +44,7 @@ def test_nothing_to_map(tmp_path, flags, pointing, ends):
     chosen = {**NUMBERED, "noise": {"n_lag": 5, "ends": ends}, "solver": {"flags": flags}}
     summary = run_on([made], tmp_path, **chosen)
     assert "no pixel can be solved for: the maps are empty" in summary.warnings
-    assert "all samples are flagged or outside the map" in summary.warnings
+    assert any(text.startswith("no sample makes the map") for text in summary.warnings)
     assert summary.totals.samples_used == 0 and summary.totals.samples_flagged == 600
     assert summary.solver.converged and summary.solver.iterations == 0
     for kind in ("map", "binned", "residual", "covariance", "rcond"):

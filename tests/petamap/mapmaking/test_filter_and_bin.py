@@ -154,6 +154,17 @@ def test_products_of_a_run(tmp_path):
     np.testing.assert_allclose((matrix @ sky.ravel())[solved], seen[solved], atol=1e-6)
 
 
+def test_matrix_without_pixels(tmp_path):
+    """One detector sees each pixel at one angle: none is solved for."""
+    one = recorded(np.random.default_rng(2), 1, 8, 48, 5)
+    products = {"filtered": True, "observation_matrix": True}
+    summary = run_on([one], tmp_path, map={"pixelization": "numbered"}, noise={"n_lag": 5}, products=products)
+    assert summary.totals.pixels_cut == summary.totals.pixels_observed > 0
+    assert any('map.stokes = "I" needs one' in text for text in summary.warnings)
+    matrix = read_observation_matrix(tmp_path / "small_observation_matrix.fits")
+    assert matrix.shape == (3 * 48, 3 * 48) and matrix.nnz == 0
+
+
 def test_too_many_pixels_are_refused_before_the_work(tmp_path, monkeypatch):
     monkeypatch.setattr(filter_and_bin, "MOST_UNKNOWNS", 10)
     with pytest.raises(ConfigError, match=r"pixels are too many for .* a map of at most 3\)"):
