@@ -210,7 +210,7 @@ def as_toml(sections: dict[str, object]) -> str:
 def outcome(words: list[object], out: Path) -> tuple[int, object]:
     """Return the exit code of a run, and the bits of its products, or what its error says."""
     done = run_command([*words, "--out", out, "-q"], SECONDS)
-    if done.returncode not in (GOOD, NOT_CONVERGED):
+    if done.returncode not in (GOOD, NOT_CONVERGED) or not (out / "summary.json").exists():
         return done.returncode, done.stderr
     summary = json.loads((out / "summary.json").read_text())
     return done.returncode, {one["file"]: one["sha256"] for one in summary["products"]}

@@ -157,6 +157,10 @@ def _box(
         away_lon, away_lat = _tangent(vectors, centre)
     width = 2 * away_lon.max() + _MARGIN if options.width is None else options.width / DEGREE
     height = 2 * away_lat.max() + _MARGIN if options.height is None else options.height / DEGREE
+    if options.pixelization == "car" and options.centre_lat is None and options.height is None:
+        # rows end at a pole
+        low, high = max(centre[1] - height / 2, -90.0), min(centre[1] + height / 2, 90.0)
+        centre, height = (centre[0], (low + high) / 2), high - low
     return centre, (min(width, 360.0), min(height, 180.0))
 
 

@@ -58,10 +58,16 @@ class CarPatch(ImagePixels):
                 mend="put the reference point on the equator and move crpix",
             )
         if self.shape[1] * abs(self.cdelt[0]) > 360 * (1 + 1e-9):
-            raise ConfigError(f"{self.shape[1]} columns of {abs(self.cdelt[0])} deg go more than once around")
+            raise ConfigError(
+                f"{self.shape[1]} columns of {abs(self.cdelt[0])} deg go more than once around",
+                mend="choose pixels of which a whole number goes around, or a smaller width",
+            )
         first, last = self.edges[1]
         if max(abs(first), abs(last)) - abs(self.cdelt[1]) / 2 > 90 + 1e-9:
-            raise ConfigError(f"rows from latitude {first:g} to {last:g} deg go past a pole")
+            raise ConfigError(
+                f"rows from latitude {first:g} to {last:g} deg go past a pole",
+                mend="choose a smaller height, or another centre",
+            )
 
     @classmethod
     def full_sky(cls, resolution_deg: float) -> CarPatch:

@@ -9,7 +9,7 @@ from small_runs import run_on
 from small_systems import Samples, compressed, recorded
 
 from petacomm.base.errors import ConfigError, DataError, UserError
-from petamap.data.config import MapOptions
+from petamap.data.config import MapOptions, open_sources, parse_config
 from petamap.mapmaking.target import in_frame, target_pixelization
 from petamap.pointing.recorded import RecordedPixels
 from petamap.sky.healpix import Healpix
@@ -113,6 +113,35 @@ def test_an_image_without_size_holds_all_samples(kind):
         one.pointing.expand(target, detector, 0, one.n_samp, pixels, None)
         assert pixels.min() >= 0
     assert target.n_pix < 10_000
+
+
+@pytest.mark.parametrize("latitude", [-86, 84, 89])
+def test_rows_end_at_a_pole(tmp_path, latitude):
+    """The mean of directions lies nearer to the pole than the samples farthest from it."""
+    text = f"""
+[map]
+pixelization = "car"
+resolution = "30 arcmin"
+[[source]]
+kind = "raster"
+n_det = 2
+sample_rate = "10 Hz"
+duration = "10 min"
+latitude = "{latitude} deg"
+width = "14 deg"
+height = "10 deg"
+row_spacing = "1 deg"
+speed = "1 deg/s"
+frame = "galactic"
+"""
+    config = parse_config(text, tmp_path / "pole.toml")
+    (one,) = open_sources(config)
+    target = target_pixelization(config.map, [one])
+    assert np.abs(target.edges[1]).max() <= 90 + 0.25
+    pixels = np.empty(one.n_samp, np.int32)
+    for detector in range(one.n_det):
+        one.pointing.expand(target, detector, 0, one.n_samp, pixels, None)
+        assert pixels.min() >= 0
 
 
 def test_flagged_samples_do_not_widen_an_image():
