@@ -141,9 +141,8 @@ def openatom() -> PlacementComparison:
         loads = concurrent_loads(list(phases.values()), placed, network)
         rows.append([name, *map(format_bytes, (*loads.separate, loads.combined, loads.total))])
     text = (
-        "A step of OpenAtom for 256 molecules of water on 1024 nodes: transposes, pairs and sums of six "
-        "arrays "
-        "of objects. Objects are mapped here, not ranks: by default in blocks of consecutive ranks; with "
+        "A step of OpenAtom for 256 molecules of water on 1024 nodes: the transposes, pairs and sums of its "
+        "ten phases. Objects are mapped here, not ranks: by default in blocks of consecutive ranks; with "
         "prisms, each prism of the torus has a plane of states, and the pairs of a plane stay in its prism."
     )
     head = ["maps", *phases, "all at once", "in turn, added"]

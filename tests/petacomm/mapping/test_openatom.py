@@ -13,6 +13,7 @@ from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 from petacomm.base.errors import ConfigError
 from petacomm.mapping.openatom import (
     GST_BIG,
+    PHASES,
     WATER_32,
     WATER_256,
     MolecularSystem,
@@ -23,12 +24,15 @@ from petacomm.mapping.openatom import (
     map_real_particle,
     map_real_space,
     step_hop_bytes,
+    step_operations,
+    step_phases,
     step_traffic,
     topology_maps,
 )
+from petacomm.mapping.openatom.exchanges import plane_trees, reduction_tree
 from petacomm.mapping.openatom.hops import HopTable
 from petacomm.mapping.openatom.maps import long_axis, map_g_space
-from petacomm.mapping.openatom.traffic import density_traffic, reduction_tree
+from petacomm.mapping.openatom.phases import ITERATIONS
 from petacomm.network import Traffic, link_loads
 from petacomm.papers.bhatele2010.runs import published_runs
 from petacomm.topology import TopologyManager, Torus
@@ -126,11 +130,11 @@ def test_prisms_confine_planes_and_slabs_across_them_confine_states(mapped):
 
 def test_objects_are_distributed_evenly(mapped):
     manager, system, maps = mapped
-    for array in (maps.g_space, maps.real_space, maps.real_particle, maps.pair_calculators):
+    for array in (maps.g_space, maps.real_space, maps.real_particle, maps.pair_calculators, maps.ortho):
         counts = np.bincount(array.ravel(), minlength=manager.n_ranks)
         assert counts.max() <= array.size / manager.n_ranks * 1.3 + 1
-    rho = np.concatenate([maps.rho_r.ravel(), maps.rho_g])
-    assert len(np.unique(rho)) == len(rho), "RhoR and RhoG share no processor where there are enough"
+    rho = np.concatenate([maps.rho_r.ravel(), maps.rho_g, maps.rho_g_hart.ravel()])
+    assert len(np.unique(rho)) == len(rho), "no processor has two objects of densities where there are enough"
     # Around the centroid: no free processor is nearer to a plane of RealSpace than the first one of RhoR.
     sums = HopTable(manager).group_sums(np.arange(manager.n_ranks), maps.real_space.T)
     assert sums[0, maps.rho_r[0]].tolist() == np.sort(sums[0])[: system.n_rho].tolist()
@@ -158,6 +162,7 @@ def test_maps_are_saved_and_loaded(tmp_path):
     ("action", "message"),
     [
         (lambda: replace(SMALL, block=5), "blocks of 5 states do not divide 24"),
+        (lambda: replace(SMALL, tile=4), "tiles of 4 states do not divide 6"),
         (
             lambda: cut_prisms(TopologyManager.from_network(Torus((4, 4, 4))), 7, 0),
             "7 planes cannot have prisms",
@@ -191,12 +196,12 @@ def test_hop_bytes_are_those_of_the_traffic(wrap):
             assert np.isclose(np.dot(hops, graph.n_bytes), by_phase[phase], rtol=1e-12)
         # All ordered pairs of objects that communicate, one by one.
         state_bytes = sum(
-            SMALL.n_lines / SMALL.n_g * 16 * int(manager.hops_between_ranks(g, r)) * 2
+            SMALL.n_lines / SMALL.n_g * 16 * int(manager.hops_between_ranks(g, r))
             for g_row, r_row in zip(maps.g_space, maps.real_space, strict=True)
             for g in g_row
             for r in r_row
         )
-        assert np.isclose(state_bytes, by_phase["transpose"])
+        assert np.isclose(state_bytes, by_phase["I"]) and np.isclose(state_bytes, by_phase["VI"])
 
 
 def test_sums_of_densities_go_along_trees():
@@ -213,7 +218,60 @@ def test_sums_of_densities_go_along_trees():
         least = minimum_spanning_tree(HopTable(manager).between(ranks, ranks)).sum()
         assert least <= manager.hops_between_ranks(source, target).sum() <= 2 * least
         edges += len(source)
-    assert len(density_traffic(manager, maps, SMALL).source) == 2 * edges
+    up, down = plane_trees(HopTable(manager), maps.real_space, maps.rho_r)
+    assert len(up) == len(down) == edges
+
+
+def test_a_step_has_ten_phases_whose_operations_no_map_changes():
+    manager = TopologyManager.from_network(Torus((4, 4, 4)), 1)
+    made = [make(manager, SMALL) for make in (default_maps, topology_maps)]
+    work = [step_operations(maps, SMALL, manager.n_ranks) for maps in made]
+    assert list(work[0]) == list(PHASES) == list(step_traffic(manager, made[0], SMALL)) and len(PHASES) == 10
+    for phase in PHASES:
+        assert np.isclose(work[0][phase].sum(), work[1][phase].sum(), rtol=1e-12) and work[0][phase].sum() > 0
+    # Real products of states: two of all pairs in VII, the half with its diagonal in VIII, one in IX.
+    products = 4 * SMALL.n_waves * SMALL.n_states**2
+    multiply = ITERATIONS * 3 * 2 * SMALL.n_states**3
+    shares = [2 * products, products * 10 / 16 + multiply, products]
+    assert np.allclose([work[0][phase].sum() for phase in ("VII", "VIII", "IX")], shares, rtol=1e-12)
+
+
+def test_pairs_get_and_return_what_their_products_need():
+    # All ranks have one object at most, so that nothing stays within a rank.
+    manager = TopologyManager.from_network(Torus((8, 8, 8)), 1)
+    system = MolecularSystem("tiny", n_states=6, n_g=4, n_r=5, radius=2.0, block=3, n_rho=1, tile=1)
+    maps = default_maps(manager, system)
+    apart = {item.name: np.arange(getattr(maps, item.name).size).reshape(getattr(maps, item.name).shape)
+             for item in fields(ObjectMaps)}  # fmt: skip
+    begin = np.cumsum([0, *(array.size for array in apart.values())])
+    apart = {name: array + at for (name, array), at in zip(apart.items(), begin, strict=False)}
+    sent = {phase: traffic.n_bytes.sum() for phase, traffic in
+            step_traffic(manager, ObjectMaps(**apart), system).items()}  # fmt: skip
+    state = system.n_waves * 16
+    overlaps = system.n_states**2 * 8 * system.n_g
+    # Two blocks: states to both of a row, forces to both of a column and back; overlaps to Ortho and back.
+    assert np.isclose(sent["VII"], 6 * state * (2 + 2 + 2) + 2 * overlaps, rtol=1e-12)
+    half = 3 * state * 1 + 6 * state * 2 + overlaps * 3 / 4
+    multiply = 3 * ITERATIONS * system.n_states**2 * 8 * 2 * (system.n_tiles - 1)
+    assert np.isclose(sent["VIII"], half + multiply, rtol=1e-12)
+    assert np.isclose(sent["IX"], overlaps + 6 * state * 2, rtol=1e-12)
+    # A transform moves the points of the density once: one in III, eight in IV, besides those of RhoRHart.
+    points = system.n_r**3 * 8
+    assert np.isclose(sent["III"], points, rtol=1e-12)
+    hart = system.n_types * (2 * system.n_hart**3 * 8 + 2 * 8 * state)
+    assert np.isclose(sent["IV"], 8 * points + hart, rtol=1e-12)
+
+
+def test_phases_of_a_step_are_those_of_a_job():
+    manager = TopologyManager.from_network(Torus((4, 4, 2)), 2)
+    maps = topology_maps(manager, SMALL)
+    traffic = step_traffic(manager, maps, SMALL)
+    operations = step_operations(maps, SMALL, manager.n_ranks)
+    for phase in step_phases(manager, maps, SMALL, 2e9):
+        assert np.isclose(phase.graph.total_bytes, traffic[phase.name].n_bytes.sum(), rtol=1e-12)
+        assert np.allclose(phase.work, operations[phase.name] / 2e9, rtol=1e-12)
+        sent = phase.sent_messages()
+        assert (sent >= np.diff(phase.graph.offsets)).all(), "a message for each edge at least"
 
 
 RUNS = [run for run in published_runs() if (run.n_cores, run.system.name) != (16384, GST_BIG.name)]
@@ -225,7 +283,8 @@ RUNS = [run for run in published_runs() if (run.n_cores, run.system.name) != (16
     ids=lambda run: f"{run.machine}-{run.system.name}-{run.n_cores}",
 )
 def test_hop_bytes_are_30_percent_below_the_default_maps(run):
-    manager, system = run.allocation(), run.system
+    # Of 32 blocks of states; with fewer, what the pairs send counts for less.
+    manager, system = run.allocation(), replace(run.system, block=run.system.n_states // 32, tile=0)
     before = sum(step_hop_bytes(manager, default_maps(manager, system), system).values())
     after = sum(step_hop_bytes(manager, topology_maps(manager, system), system).values())
     assert after <= 0.7 * before

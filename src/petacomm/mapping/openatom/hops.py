@@ -47,6 +47,11 @@ class HopTable:
         ]
         return np.asarray(sum(parts[1:], start=parts[0]), np.int16)
 
+    def of_pairs(self, a: Int64Array, b: Int64Array) -> Int64Array:
+        """Return the hops of each pair of ranks: int64 (n,)."""
+        parts = [table[self.coordinates[a, d], self.coordinates[b, d]] for d, table in enumerate(self.tables)]
+        return np.asarray(sum(parts[1:], start=parts[0]), np.int64)
+
     def group_sums(self, ranks: Int64Array, groups: Int64Array) -> Int64Array:
         """Return the sums of hops from each rank to all ranks of each group: int64 (n_groups, len(ranks))."""
         total = np.zeros((len(groups), len(ranks)), np.int64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 from pathlib import Path
 from zipfile import BadZipFile
@@ -21,22 +22,32 @@ from petacomm.topology import TopologyManager
 class ObjectMaps:
     """The rank of each object of OpenAtom's arrays.
 
+    These are the maps of 14 of the 15 arrays: ParticlePlane lies with GSpace, the two instances of
+    PairCalculator have one map, as do Ortho and the three of CLA_Matrix. The last one, StructureFactor, is
+    not used where non-local terms are interpolated.
+
     Attributes
     ----------
     g_space : int64 (n_states, n_g)
     real_space : int64 (n_states, n_r)
     pair_calculators : int64 (n_pairs, n_g)
         For each of the `block_pairs` and each plane.
+    ortho : int64 (n_tiles, n_tiles)
     rho_r : int64 (n_r, n_rho)
     rho_g : int64 (n_r,)
-    real_particle : int64 (n_states, n_r)
+    rho_r_hart : int64 (n_types, n_hart, n_rho)
+    rho_g_hart : int64 (n_types, n_r)
+    real_particle : int64 (n_states, n_particle)
     """
 
     g_space: Int64Array
     real_space: Int64Array
     pair_calculators: Int64Array
+    ortho: Int64Array
     rho_r: Int64Array
     rho_g: Int64Array
+    rho_r_hart: Int64Array
+    rho_g_hart: Int64Array
     real_particle: Int64Array
 
     def save(self, path: str | Path) -> None:
@@ -68,8 +79,8 @@ class ObjectMaps:
 
 
 def block_pairs(system: MolecularSystem) -> Int64Array:
-    """Return the pairs of blocks of states with a PairCalculator: int64 (n_pairs, 2)."""
-    return np.stack(np.triu_indices(system.n_blocks), -1).astype(np.int64)
+    """Return the pairs of blocks of states, each with a PairCalculator: int64 (n_blocks**2, 2)."""
+    return np.indices((system.n_blocks, system.n_blocks)).reshape(2, -1).T.astype(np.int64)
 
 
 def default_maps(manager: TopologyManager, system: MolecularSystem) -> ObjectMaps:
@@ -84,13 +95,19 @@ def default_maps(manager: TopologyManager, system: MolecularSystem) -> ObjectMap
         row, column = np.indices((n_rows, n_columns))
         return np.asarray((column * n_rows + row) * n // (n_rows * n_columns), np.int64)
 
+    def spread(*shape: int) -> Int64Array:
+        return np.asarray(block_map(1, math.prod(shape))[0].reshape(shape), np.int64)
+
     return ObjectMaps(
-        block_map(system.n_states, system.n_g),
-        block_map(system.n_states, system.n_r),
-        block_map(len(block_pairs(system)), system.n_g),
-        block_map(system.n_rho, system.n_r).T.copy(),
-        block_map(1, system.n_r)[0],
-        block_map(system.n_states, system.n_r),
+        g_space=block_map(system.n_states, system.n_g),
+        real_space=block_map(system.n_states, system.n_r),
+        pair_calculators=block_map(len(block_pairs(system)), system.n_g),
+        ortho=spread(system.n_tiles, system.n_tiles),
+        rho_r=block_map(system.n_rho, system.n_r).T.copy(),
+        rho_g=spread(system.n_r),
+        rho_r_hart=spread(system.n_types, system.n_hart, system.n_rho),
+        rho_g_hart=spread(system.n_types, system.n_r),
+        real_particle=block_map(system.n_states, system.n_particle),
     )
 
 
@@ -113,13 +130,13 @@ def topology_maps(manager: TopologyManager, system: MolecularSystem, axis: int |
     prisms = cut_prisms(manager, system.n_g, long_axis(manager, system) if axis is None else axis)
     g_space = map_g_space(prisms, system)
     real_space = map_real_space(manager, system, g_space)
-    rho_r, rho_g = map_densities(manager, system, real_space)
+    pair_calculators = map_pair_calculators(manager, system, prisms, g_space)
     return ObjectMaps(
         g_space,
         real_space,
-        map_pair_calculators(manager, system, prisms, g_space),
-        rho_r,
-        rho_g,
+        pair_calculators,
+        map_ortho(manager, system, pair_calculators),
+        *map_densities(manager, system, real_space),
         map_real_particle(manager, system, g_space, real_space),
     )
 
@@ -206,15 +223,32 @@ def map_pair_calculators(
     return result
 
 
+def map_ortho(manager: TopologyManager, system: MolecularSystem, pair_calculators: Int64Array) -> Int64Array:
+    """Return the map of Ortho: evenly, each tile near the PairCalculators of its states in all planes."""
+    everywhere = np.arange(manager.n_ranks)
+    sums = HopTable(manager).group_sums(everywhere, pair_calculators)
+    tile_block = np.arange(system.n_tiles) * system.tile // system.block
+    limit = -(-(system.n_tiles**2) // manager.n_ranks)
+    used = np.zeros(manager.n_ranks, np.int64)
+    result = np.empty((system.n_tiles, system.n_tiles), np.int64)
+    for i, j in np.ndindex(result.shape):
+        near = sums[tile_block[i] * system.n_blocks + tile_block[j]]
+        result[i, j] = np.where(used < limit, near, np.iinfo(np.int64).max).argmin()
+        used[result[i, j]] += 1
+    return result
+
+
 def map_densities(
     manager: TopologyManager, system: MolecularSystem, real_space: Int64Array
-) -> tuple[Int64Array, Int64Array]:
-    """Return the maps of RhoR and RhoG: near the centroid of each plane of RealSpace, RhoG near RhoR.
+) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
+    """Return the maps of RhoR, RhoG, RhoRHart and RhoGHart.
 
-    No rank has two objects of RhoR and RhoG, if there are enough ranks.
+    RhoR is near the centroid of each plane of RealSpace, RhoG near RhoR, and the other two near all of RhoG.
+    No rank has two of these objects, if there are enough ranks.
     """
     hops = HopTable(manager)
-    sums = hops.group_sums(np.arange(manager.n_ranks), real_space.T)
+    everywhere = np.arange(manager.n_ranks)
+    sums = hops.group_sums(everywhere, real_space.T)
     rho_r = np.empty((system.n_r, system.n_rho), np.int64)
     used = np.zeros(manager.n_ranks, np.int64)
     for plane in range(system.n_r):
@@ -222,28 +256,33 @@ def map_densities(
         rho_r[plane] = np.resize(order, system.n_rho)
         used[order] += 1
     rho_g = np.empty(system.n_r, np.int64)
-    near = hops.group_sums(np.arange(manager.n_ranks), rho_r)
+    near = hops.group_sums(everywhere, rho_r)
     for plane in range(system.n_r):
         rho_g[plane] = np.lexsort((near[plane], used))[0]
         used[rho_g[plane]] += 1
-    return rho_r, rho_g
+    order = np.lexsort((hops.group_sums(everywhere, rho_g[None])[0], used))
+    n_g_hart = system.n_types * system.n_r
+    hart = np.resize(order, n_g_hart + system.n_types * system.n_hart * system.n_rho)
+    rho_r_hart = hart[n_g_hart:].reshape(system.n_types, system.n_hart, system.n_rho)
+    return rho_r, rho_g, rho_r_hart, hart[:n_g_hart].reshape(system.n_types, -1)
 
 
 def map_real_particle(
     manager: TopologyManager, system: MolecularSystem, g_space: Int64Array, real_space: Int64Array
 ) -> Int64Array:
-    """Return the map of RealParticlePlane: Algorithm 7.1, starting at the RealSpace object of each plane."""
+    """Return the map of RealParticlePlane: Algorithm 7.1, starting at RealSpace's object there."""
     held = np.zeros(manager.n_ranks, np.int64)
     hops = HopTable(manager)
-    result = np.empty((system.n_states, system.n_r), np.int64)
+    result = np.empty((system.n_states, system.n_particle), np.int64)
+    real_plane = np.arange(system.n_particle) * system.n_r // system.n_particle
     for state in range(system.n_states):
         ranks = _distinct(g_space[state])
         starts, first = np.unique(real_space[state], return_inverse=True)
         distance = hops.between(starts, ranks).astype(float)
-        room = _limit(held[ranks], system.n_r) - held[ranks]
+        room = _limit(held[ranks], system.n_particle) - held[ranks]
         distance[:, room <= 0] = np.inf
-        for plane in range(system.n_r):
-            chosen = distance[first[plane]].argmin()
+        for plane in range(system.n_particle):
+            chosen = distance[first[real_plane[plane]]].argmin()
             result[state, plane] = ranks[chosen]
             room[chosen] -= 1
             if not room[chosen]:

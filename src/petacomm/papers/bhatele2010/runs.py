@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+import numpy as np
 
 from petacomm.base.toml import parse_toml
 from petacomm.mapping.openatom.system import GST_BIG, WATER_32, WATER_256, MolecularSystem
@@ -33,8 +36,16 @@ class PublishedRun:
     default: float
     topology: float
 
+    @property
+    def machine_file(self) -> str:
+        """Name of the machine's file."""
+        return _FILES[self.machine.split(",")[0]]
+
     def allocation(self) -> TopologyManager:
-        """Return the ranks on a partition of this size, each node filled before the next.
+        """Return the ranks on a partition of this size.
+
+        On Blue Gene all nodes have a rank before one has two, IBM's default (XYZT); on the XT3 each node is
+        filled before the next.
 
         Only one shape is published, 8x8x4 nodes of the XT3; the others are assumed. Blue Gene's partitions
         are tori from 512 nodes up. On the XT3, of 11x12x16 nodes, only a dimension of all 16 nodes is a ring.
@@ -44,7 +55,10 @@ class PublishedRun:
         rings = [False, False, shape[2] == 16]
         if shapes is _BLUE_GENE:
             rings = [self.n_cores // cores >= 512] * 3
-        return TopologyManager.from_network(Torus(shape, rings), cores)
+        torus = Torus(shape, rings)
+        if shapes is _BLUE_GENE:
+            return TopologyManager(torus, np.arange(self.n_cores) % torus.n_nodes)
+        return TopologyManager.from_network(torus, cores)
 
 
 _BLUE_GENE = {
@@ -58,6 +72,7 @@ _PARTITIONS = {
     "XT3, SN": (1, _XT3),
     "XT3, VN": (2, _XT3),
 }
+_FILES = {"Blue Gene/L": "bluegene-l", "Blue Gene/P": "bluegene-p", "XT3": "xt3"}
 # Minimum number of nodes of a prism: small partitions have fewer planes of GSpace.
 _MIN_PRISM = 8
 
@@ -69,6 +84,17 @@ def published_runs() -> Iterator[PublishedRun]:
     for machine, tables in tree["runs"].items():
         for name, cells in tables.items():
             for cores, (default, topology) in cells.items():
-                n_cores, system = int(cores), systems[name]
-                planes = min(system.n_g, n_cores // _PARTITIONS[machine][0] // _MIN_PRISM)
-                yield PublishedRun(machine, replace(system, n_g=planes), n_cores, default, topology)
+                yield PublishedRun(
+                    machine, _divided(systems[name], machine, int(cores)), int(cores), default, topology
+                )
+
+
+def _divided(system: MolecularSystem, machine: str, n_cores: int) -> MolecularSystem:
+    """Return a system with planes for prisms of `_MIN_PRISM` nodes, and a PairCalculator a core or more.
+
+    OpenAtom's documentation wants one a core, or slightly fewer; blocks are a power of two here.
+    """
+    planes = min(system.n_g, n_cores // _PARTITIONS[machine][0] // _MIN_PRISM)
+    n_blocks = 1 << math.ceil(math.log2(n_cores / planes) / 2)
+    block = system.n_states // n_blocks
+    return replace(system, n_g=planes, block=block, tile=min(block, system.tile))
