@@ -16,6 +16,7 @@ import numpy as np
 from petacomm.base.typing import AnyArray
 from petacomm.mpi.communicator import Communicator
 from petacomm.mpi.datatypes import merged_loops
+from petacomm.topology import Machine
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,10 @@ def _blocks(view: AnyArray) -> int:
 
 @dataclass(frozen=True)
 class ExchangeCosts:
-    """Seconds per unit of each kind of work, fitted to timings; 0 where timings do not determine it."""
+    """Seconds per unit of each kind of work, fitted to timings or those of a machine's file.
+
+    A cost is 0 where timings do not determine it.
+    """
 
     seconds: ExchangeWork
 
@@ -88,6 +92,26 @@ class ExchangeCosts:
         scale[scale == 0] = 1.0
         costs, _ = nnls(rows / scale, np.ones(len(seconds)))
         return cls(ExchangeWork(*(costs / scale).tolist()))
+
+    @classmethod
+    def from_machine(cls, machine: Machine) -> ExchangeCosts:
+        """Return the costs between nodes of a machine, by its file.
+
+        A message takes the latency, and its bytes the bandwidth; a block is found as a row is. Copies by hand
+        read and write memory; datatypes, at best, read it while the network writes.
+        """
+        read = 1 / machine.core_memory_bandwidth
+        return cls(
+            ExchangeWork(
+                messages=machine.latency,
+                wire_bytes=1 / machine.bandwidth,
+                copied_blocks=machine.row_time,
+                copied_bytes=2 * read,
+                typed_blocks=machine.row_time,
+                typed_bytes=read,
+                waits=machine.synchronisation,
+            )
+        )
 
     def predict(self, work: ExchangeWork) -> float:
         """Return the predicted seconds of an exchange."""

@@ -12,6 +12,7 @@ from petacomm.mpi.autotuner import tuning_environment
 from petacomm.redistribution import HALO_METHODS, METHODS, ArrayLayout, DatatypeError, Redistribution
 from petacomm.redistribution.bench import bench, benchmark_json, benchmark_table, even_grid
 from petacomm.redistribution.exchange_cost import ExchangeCosts, ExchangeWork, copy_work
+from petacomm.topology import load_machine
 
 
 def test_the_fit_reproduces_costs():
@@ -26,6 +27,17 @@ def test_the_fit_reproduces_costs():
     assert found.packing_share(ExchangeWork(messages=3)) == 0 == found.packing_share(ExchangeWork())
     half = ExchangeWork(messages=1, copied_bytes=2e-6 / 5e-11)
     assert found.packing_share(half) == pytest.approx(0.5)
+
+
+def test_a_machine_has_the_costs_of_its_file():
+    machine = load_machine("jaguar")
+    costs = ExchangeCosts.from_machine(machine)
+    work = ExchangeWork(messages=3, wire_bytes=1.6e6, copied_blocks=10, copied_bytes=1e6)
+    packing = 10 * machine.row_time + 2e6 / machine.core_memory_bandwidth
+    assert costs.predict(work) == pytest.approx(3 * 8.26e-6 + 1e-3 + packing)
+    assert costs.packing_share(work) == pytest.approx(packing / costs.predict(work))
+    typed = ExchangeWork(typed_blocks=10, typed_bytes=1e6)
+    assert costs.predict(typed) == pytest.approx(packing - 1e6 / machine.core_memory_bandwidth)
 
 
 def test_blocks_are_contiguous_memory():
