@@ -1,6 +1,6 @@
 """OpenAtom's maps at the sizes of Bhatele 2010: time to make them, hop-bytes, and times of a step.
 
-    python benchmarks/openatom.py [maps] [hops] [steps] [readings]
+    python benchmarks/openatom.py [maps] [hops] [steps] [readings] [links]
 
 prints the tables of docs/petacomm/partitions.md; ten minutes on one core. Printed times are the source's.
 """
@@ -33,7 +33,7 @@ from petacomm.mapping.openatom import (
 from petacomm.mapping.openatom.maps import long_axis, map_g_space
 from petacomm.papers.bhatele2010.runs import PublishedRun, published_runs
 from petacomm.papers.bhatele2010.steps import PredictedStep, predict_steps, step_seconds
-from petacomm.topology import TopologyManager, load_machine
+from petacomm.topology import Machine, TopologyManager, load_machine
 
 MAPS = (default_maps, topology_maps)
 # Table 7.1: seconds on Blue Gene/P for RealSpace and RealParticlePlane.
@@ -213,14 +213,41 @@ def nodes_filled(run: PublishedRun, rate: float) -> float:
     return seconds_of(run, manager, default_maps(manager, run.system), rate)
 
 
-def seconds_of(run: PublishedRun, manager: TopologyManager, maps: ObjectMaps, rate: float) -> float:
+def links() -> None:
+    """Print what would be saved on the XT3 if its links were no quicker than the ports of its nodes."""
+    row("machine", "cores", "blocks", "saved, links of 3.8 GB/s", "of 1.1 GB/s", "printed")
+    row(*["---"] * 6)
+    runs = [run for run in published_runs() if run.system.name == WATER_256.name and "XT3" in run.machine]
+    _, rates = predict_steps(runs)
+    machine = load_machine("xt3")
+    slow = replace(machine, network={**machine.network, "link_bandwidth": "1.1 GB/s"})
+    for run in (refined(run, factor) for run in runs[1::2] for factor in (1, 2, 4)):
+        manager = run.allocation()
+        made = [make(manager, run.system) for make in MAPS]
+        cells = []
+        for links_of in (machine, slow):
+            default, topology = (
+                seconds_of(run, manager, maps, rates[run.machine], links_of) for maps in made
+            )
+            cells.append(f"{1 - topology / default:.0%}")
+        row(run.machine, run.n_cores, run.system.n_blocks, *cells, f"{1 - run.topology / run.default:.0%}")
+
+
+def seconds_of(
+    run: PublishedRun,
+    manager: TopologyManager,
+    maps: ObjectMaps,
+    rate: float,
+    machine: Machine | None = None,
+) -> float:
     """Return the seconds of a step with these maps."""
+    machine = machine or load_machine(run.machine_file)
     phases = step_phases(manager, maps, run.system, rate)
     placement = Placement.from_nodes(manager.nodes, manager.network, manager.ranks_per_node)
-    return step_seconds(predict_phases(phases, placement, manager.network, load_machine(run.machine_file)))
+    return step_seconds(predict_phases(phases, placement, manager.network, machine))
 
 
-PARTS = {"maps": making, "hops": hops, "steps": steps, "readings": readings}
+PARTS = {"maps": making, "hops": hops, "steps": steps, "readings": readings, "links": links}
 
 
 def main() -> None:
