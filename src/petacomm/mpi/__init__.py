@@ -1,4 +1,4 @@
-"""Communicators over mpi4py or of one process, shared memory, datatypes, persistent exchanges, autotuning.
+"""Communicators over mpi4py or of one process, shared memory, datatypes, gathers, exchanges, autotuning.
 
 Must not import: any other room of petacomm but base.
 """
@@ -7,6 +7,7 @@ from petacomm.mpi.agreement import agree, agree_on_errors, is_agreed
 from petacomm.mpi.communicator import Communicator, MpiCommunicator
 from petacomm.mpi.errors import collective_errors
 from petacomm.mpi.node_arrays import share_on_nodes, spread_on_nodes
+from petacomm.mpi.ordered_gather import gather_in_order
 from petacomm.mpi.serial import SerialCommunicator, world
 from petacomm.mpi.shared_memory import SharedWindow
 
@@ -18,6 +19,7 @@ __all__ = [
     "agree",
     "agree_on_errors",
     "collective_errors",
+    "gather_in_order",
     "is_agreed",
     "share_on_nodes",
     "spread_on_nodes",

@@ -1,11 +1,14 @@
-"""Volumes of all observations of a configuration, a file each, which the ranks write side by side."""
+"""Volumes of all observations of a configuration, a file each, which ranks write side by side or together."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+import numpy as np
 
 from petacomm.base.errors import ConfigError, ResourceError
 from petacomm.base.files import require_possible, sync_folder, temporary_folder, write_errors
@@ -30,7 +33,8 @@ def write_volumes(
     """Write a volume of each observation into a new folder, which a source can read. Collective.
 
     The folder is whole or absent: files are written into a temporary one, which becomes `out` at the end.
-    Their bytes do not depend on the number of ranks or threads.
+    Ranks write files side by side, several of them one of many samples. The bytes of the files do not depend
+    on the number of ranks or threads.
 
     Parameters
     ----------
@@ -64,12 +68,14 @@ def write_volumes(
     made = comm.bcast(made)
     try:
         share_signals([[one.signals for one in observations]], comm)
-        own = deal_observations(observations, comm.size)[comm.rank]
-        progress.begin("volumes", float(sum(_n_samples(observations[number]) for number in own)), "samples")
-        with agree_on_errors(comm):
-            for number in own:
+        groups = deal_observations([_n_samples(one) for one in observations], comm.size)
+        number = int(np.searchsorted(np.cumsum([group.n_ranks for group in groups]), comm.rank, "right"))
+        own, ranks = groups[number].observations, comm.split(number)
+        progress.begin("volumes", float(sum(_n_samples(observations[k]) for k in own)), "samples")
+        with agree_on_errors(comm):  # ranks of a group leave it together
+            for k in own:
                 write_volume(
-                    made / names[number], [observations[number]], precision, n_threads, progress.advance
+                    made / names[k], [observations[k]], precision, n_threads, progress.advance, ranks
                 )
         with agree_on_errors(comm), write_errors(out):
             if comm.rank == 0:
@@ -82,16 +88,34 @@ def write_volumes(
     return [out / name for name in names]
 
 
-def deal_observations(observations: Sequence[Observation], n_ranks: int) -> list[list[int]]:
-    """Return the observations of each rank: from the largest on, to the rank that has least so far."""
-    sizes = [_n_samples(one) for one in observations]
-    dealt: list[list[int]] = [[] for _ in range(n_ranks)]
-    loads = [0] * n_ranks
-    for number in sorted(range(len(sizes)), key=lambda k: -sizes[k]):
-        rank = loads.index(min(loads))
-        dealt[rank].append(number)
-        loads[rank] += sizes[number]
-    return [sorted(numbers) for numbers in dealt]
+@dataclass
+class Group:
+    """Ranks that write some observations together, one after another."""
+
+    n_ranks: int
+    observations: list[int]
+
+
+def deal_observations(sizes: Sequence[int], n_ranks: int) -> list[Group]:
+    """Return groups of ranks and their observations, whose sizes are given.
+
+    An observation of a rank's share of all samples or more has ranks of its own. The others are dealt from
+    the largest on, each to the group whose ranks have least so far.
+    """
+    total = max(sum(sizes), 1)
+    large = [number for number, size in enumerate(sizes) if size * n_ranks >= total]
+    small = sorted(set(range(len(sizes))) - set(large), key=lambda number: -sizes[number])
+    n_single = min(len(small), round(sum(sizes[number] for number in small) * n_ranks / total))
+    groups = [Group(1, [number]) for number in large] + [Group(1, []) for _ in range(n_single)]
+
+    def load(group: Group) -> float:
+        return sum(sizes[number] for number in group.observations) / group.n_ranks
+
+    for _ in range(n_ranks - len(groups)):
+        max(groups, key=load).n_ranks += 1
+    for number in small:
+        min(groups, key=load).observations.append(number)
+    return groups
 
 
 def _n_samples(observation: Observation) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,15 +12,20 @@ import numpy as np
 from petacomm.base.errors import DataError
 from petacomm.base.files import atomic_write
 from petacomm.base.threads import map_ahead
-from petacomm.base.typing import AnyArray
+from petacomm.base.typing import AnyArray, UInt8Array
+from petacomm.mpi import Communicator, SerialCommunicator, agree_on_errors, gather_in_order
+from petamap.data.formats.hdf5_chunk import encode_chunk
 from petamap.data.formats.volume_header import FORMAT, VERSION, VolumeHeader, crc32
 from petamap.data.observation import Observation, noise_models, read_flags, read_signal
+from petamap.data.read_ahead import PIECE
 from petamap.noise.model import InverseLags, NoiseModel, OneOverF, TabulatedPsd, noise_key
 from petamap.pointing.boresight import AnyBoresight, Boresight
 from petamap.pointing.compressed import CompressedPointing
 from petamap.pointing.half_wave_plate import SampledPlate, UniformPlate
 
 _CHUNK = 1 << 16  # samples
+_WRITER_MAKES = 4  # ranks; of more, the one that writes keeps pace with the others if it makes no samples
+_COMPRESSED = ("flags",)
 
 
 def write_volume(
@@ -28,8 +34,12 @@ def write_volume(
     precision: Literal["float64", "float32"] = "float64",
     n_threads: int = 1,
     advance: Callable[[float], None] = lambda amount: None,
+    comm: Communicator | None = None,
 ) -> None:
     """Write observations to one file atomically; the signal is written as the sum of its contributions.
+
+    The ranks of a communicator, and their threads, make samples, checksums and compressed chunks, which rank
+    0 writes. The bytes of the file do not depend on their number. Collective if `comm` is given.
 
     Parameters
     ----------
@@ -40,46 +50,76 @@ def write_volume(
     precision : {"float64", "float32"}
         Data type of the signal.
     n_threads : int
-        Threads that make or read the samples.
+        Threads of this rank that make or read the samples.
     advance : callable
-        Called with the number of samples of the signal just written.
+        Called on rank 0 with the number of samples of the signal just written.
+    comm : Communicator, optional
+        Ranks that share the work; by default this process alone.
 
     Raises
     ------
     DataError
-        If the pointing is not `CompressedPointing`.
+        On all ranks, if the pointing is not `CompressedPointing`.
     ResourceError
-        If the file cannot be written.
+        On all ranks, if the file cannot be written.
     """
+    comm = comm or SerialCommunicator()
+    with ExitStack() as stack:
+        with agree_on_errors(comm):
+            file = stack.enter_context(_new_file(path, len(observations))) if comm.rank == 0 else None
+        for number, observation in enumerate(observations):
+            _Writer(file, f"{number:04d}", observation, comm, n_threads, advance).write(precision)
+        with agree_on_errors(comm):
+            stack.close()
+
+
+@contextmanager
+def _new_file(path: Path, n_observations: int) -> Iterator[Any]:
     import h5py
 
     with atomic_write(path) as temporary, h5py.File(temporary, "w", libver=("v110", "latest")) as file:
         file.attrs["format"], file.attrs["version"] = np.bytes_(FORMAT), VERSION
-        file.attrs["n_observations"] = len(observations)
-        for number, observation in enumerate(observations):
-            _Writer(file.create_group(f"{number:04d}"), observation, n_threads, advance).write(precision)
+        file.attrs["n_observations"] = n_observations
+        yield file
 
 
 class _Writer:
-    """Writer of an observation to its group; the header is written last."""
+    """Writer of an observation to its group, on rank 0; the header is written last."""
 
     def __init__(
-        self, group: Any, observation: Observation, n_threads: int, advance: Callable[[float], None]
+        self,
+        file: Any,
+        group: str,
+        observation: Observation,
+        comm: Communicator,
+        n_threads: int,
+        advance: Callable[[float], None],
     ) -> None:
-        self._group = group
+        self._file, self._name = file, group
+        self._group: Any = None
         self._observation = observation
-        self._n_threads, self._advance = n_threads, advance
+        self._comm, self._n_threads, self._advance = comm, n_threads, advance
         self._chunk = min(_CHUNK, observation.n_samp)
         self._crc: dict[str, int] = {}
 
     def write(self, precision: str) -> None:
-        """Write all parts of the observation."""
-        observation = self._observation
-        boresight, plate = self._pointing() if observation.pointing is not None else (None, None)
+        """Write all parts of the observation. Collective."""
+        observation, boresight, plate = self._observation, None, None
+        with agree_on_errors(self._comm):
+            if self._file is not None:
+                self._group = self._file.create_group(self._name)
+                if observation.pointing is not None:
+                    boresight, plate = self._pointing()
         if observation.signals:
             self._samples("signal", precision, read_signal)
         if observation.flags:
             self._samples("flags", "uint8", read_flags)
+        with agree_on_errors(self._comm):
+            if self._file is not None:
+                self._write_rest(boresight, plate)
+
+    def _write_rest(self, boresight: dict[str, Any] | None, plate: dict[str, Any] | None) -> None:
+        observation = self._observation
         if observation.azimuth is not None:
             self._dataset("azimuth", observation.azimuth.azimuths(0, observation.n_samp))
         header = VolumeHeader(
@@ -125,23 +165,42 @@ class _Writer:
         return {"pieces": len(pieces)}
 
     def _samples(self, name: str, dtype: str, read: Callable[[Observation, int, int, int], AnyArray]) -> None:
-        observation = self._observation
-        bounds = range(0, observation.n_samp, self._chunk)
-        crc = np.zeros((observation.n_det, len(bounds)), np.uint32)
-        data = self._create(name, (observation.n_det, observation.n_samp), dtype, (1, self._chunk))
+        """Write samples of all detectors, which the ranks make. Collective."""
+        observation, chunk, comm = self._observation, self._chunk, self._comm
+        begins = range(0, observation.n_samp, chunk)
+        places = [(detector, begin) for detector in range(observation.n_det) for begin in begins]
+        crc = np.zeros((observation.n_det, len(begins)), np.uint32)
+        with agree_on_errors(comm):
+            if self._file is not None:
+                data = self._create(name, (observation.n_det, observation.n_samp), dtype, (1, chunk))
 
-        def made(place: tuple[int, int]) -> AnyArray:
-            detector, k = place
-            stop = min(bounds[k] + self._chunk, observation.n_samp)
-            return read(observation, detector, bounds[k], stop).astype(dtype)
+        def made(place: tuple[int, int]) -> UInt8Array:
+            detector, begin = place
+            stop = min(begin + chunk, observation.n_samp)
+            values = read(observation, detector, begin, stop).astype(dtype)
+            crc[detector, begin // chunk] = crc32(values)
+            return encode_chunk(values, chunk, name in _COMPRESSED)
 
-        places = [(detector, k) for detector in range(observation.n_det) for k in range(len(bounds))]
-        for (detector, k), values in zip(places, map_ahead(made, places, self._n_threads), strict=True):
-            data[detector, bounds[k] : bounds[k] + len(values)] = values
-            crc[detector, k] = crc32(values)
+        def take(number: int, encoded: UInt8Array) -> None:
+            detector, begin = places[number]
+            data.id.write_direct_chunk((detector, begin), encoded)
             if name == "signal":
-                self._advance(float(len(values)))
-        self._dataset(f"{name}_crc", crc)
+                self._advance(float(min(chunk, observation.n_samp - begin)))
+
+        makers = self._makers(places)
+        own = (place for place, rank in zip(places, makers, strict=True) if rank == comm.rank)
+        gather_in_order(comm, makers, map_ahead(made, own, self._n_threads), take)
+        comm.allreduce(crc)
+        with agree_on_errors(comm):
+            if self._file is not None:
+                self._dataset(f"{name}_crc", crc)
+
+    def _makers(self, places: Sequence[tuple[int, int]]) -> list[int]:
+        """Return the rank that makes each chunk, the same for those of a piece in which files are read."""
+        pieces = [(detector, begin // PIECE) for detector, begin in places]
+        numbers = {piece: number for number, piece in enumerate(dict.fromkeys(pieces))}
+        first = int(self._comm.size > _WRITER_MAKES)
+        return [first + numbers[piece] % (self._comm.size - first) for piece in pieces]
 
     def _noise(self) -> dict[str, Any]:
         known: dict[Hashable, tuple[int, NoiseModel]] = {}  # number and model, by key
@@ -171,7 +230,7 @@ class _Writer:
         return data
 
     def _create(self, name: str, shape: tuple[int, ...], dtype: Any, chunks: tuple[int, ...]) -> Any:
-        compression = "gzip" if name == "flags" else None
+        compression = "gzip" if name in _COMPRESSED else None
         return self._group.create_dataset(
             name, shape, dtype, chunks=chunks, fletcher32=True, compression=compression
         )
