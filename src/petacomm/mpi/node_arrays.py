@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import pickle
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +12,8 @@ from petacomm.base.errors import ResourceError
 from petacomm.base.typing import AnyArray
 from petacomm.mpi.agreement import agree_on_errors
 from petacomm.mpi.communicator import Communicator
+
+_ALIGNMENT = 64  # bytes, of arrays
 
 
 def share_on_nodes(comm: Communicator, make: Callable[[], AnyArray]) -> AnyArray:
@@ -56,3 +60,47 @@ def spread_on_nodes(comm: Communicator, values: AnyArray | None) -> AnyArray:
     own = np.empty((0, *shape[1:]), dtype) if values is None else values
     peers = comm.peers()
     return share_on_nodes(comm, lambda: peers.allgather_rows(own)[0] if peers.size > 1 else own)
+
+
+def exchange_on_nodes(comm: Communicator, made: Mapping[int, Any], wanted: Sequence[int]) -> dict[int, Any]:
+    """Return objects that ranks of this node have made, whose arrays these then have once. Collective.
+
+    Parameters
+    ----------
+    comm : Communicator
+    made : mapping of int to object
+        Objects that can be pickled, by number; each is made by one rank of the node.
+    wanted : sequence of int
+        Numbers of those that this rank wants.
+
+    Returns
+    -------
+    dict of int to object
+        Their arrays must only be read.
+
+    Raises
+    ------
+    ResourceError
+        On all ranks, if any node has no room for the arrays.
+    """
+    buffers: list[pickle.PickleBuffer] = []
+    pickled = {}
+    for number, one in made.items():
+        first = len(buffers)
+        content = pickle.dumps(one, protocol=5, buffer_callback=buffers.append)
+        pickled[number] = content, first, len(buffers)
+    parts = [np.frombuffer(buffer.raw(), np.uint8) for buffer in buffers]
+    ends = np.cumsum([0, *(-(-len(part) // _ALIGNMENT) * _ALIGNMENT for part in parts)])
+    window = comm.shared_window(int(ends[-1]))
+    places = [(int(end), len(part)) for end, part in zip(ends, parts, strict=False)]
+    for part, (begin, length) in zip(parts, places, strict=True):
+        window.local[begin : begin + length] = part
+    tables = comm.node().allgather((int(window.offsets[window.rank]), pickled, places))
+    found = {}
+    for offset, contents, lengths in tables:
+        for number in contents.keys() & set(wanted):
+            content, first, last = contents[number]
+            views = [window.bytes[offset + b :][:n].data.toreadonly() for b, n in lengths[first:last]]
+            found[number] = pickle.loads(content, buffers=views)
+    window.barrier()
+    return found

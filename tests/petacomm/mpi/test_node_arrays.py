@@ -7,7 +7,7 @@ import pytest
 from mpi import run_ranks
 
 from petacomm.base.errors import DataError, ResourceError
-from petacomm.mpi import SerialCommunicator, share_on_nodes, spread_on_nodes
+from petacomm.mpi import SerialCommunicator, exchange_on_nodes, share_on_nodes, spread_on_nodes
 
 
 def check_arrays(comm):
@@ -37,6 +37,26 @@ def check_arrays(comm):
 
     with pytest.raises(DataError, match="no such map"):
         share_on_nodes(comm, fail)
+
+
+def check_exchange(comm):
+    node = comm.node()
+    made = {10 * node.rank + k: {"a": np.full(1000, k + node.rank), "b": "text"} for k in range(3)}
+    wanted = [0, 10 * (node.size - 1) + 2]
+    found = exchange_on_nodes(comm, made, wanted)
+    assert sorted(found) == sorted(set(wanted))
+    for number, one in found.items():
+        np.testing.assert_array_equal(one["a"], np.full(1000, number // 10 + number % 10))
+        assert one["b"] == "text" and not one["a"].flags.writeable
+    assert exchange_on_nodes(comm, {}, []) == {}
+
+
+@pytest.mark.parametrize("n_ranks", [1, 3, 5])
+@pytest.mark.parametrize("per_node", ["", "2"])
+def test_ranks_of_a_node_get_what_others_have_made(n_ranks, per_node, monkeypatch):
+    if per_node:
+        monkeypatch.setenv("PETAMAP_RANKS_PER_NODE", per_node)
+    run_ranks(check_exchange, n_ranks)
 
 
 @pytest.mark.parametrize("n_ranks", [1, 3])
