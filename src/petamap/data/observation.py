@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
@@ -11,6 +11,7 @@ import numpy as np
 from petacomm.base.display import Displayed, some_names
 from petacomm.base.typing import FloatArray, UInt8Array
 from petacomm.mpi import Communicator
+from petamap.data.node_reads import Read
 from petamap.data.template import Template
 from petamap.noise.common_modes import CommonNoise
 from petamap.noise.model import NoiseModel
@@ -23,7 +24,8 @@ class Signal(Protocol):
     That of a simulated sky alone has an attribute `of_sky`, which is True. One whose samples are had as
     quickly in any order has `any_order`, which is True; others are read detector by detector. One that is
     made of what the ranks of a node can share has a method `share`, which all ranks call with a communicator
-    before they read.
+    before they read. One that reads files may have a method `signal_reads`, whose arguments are those of
+    `add_signal` without `out` and which returns what it reads for them.
     """
 
     def add_signal(self, detector: int, start: int, stop: int, out: FloatArray) -> None:
@@ -91,11 +93,33 @@ def share_signals(datasets: Iterable[Iterable[Iterable[Signal]]], comm: Communic
                     share(comm)
 
 
+def signal_reads(signals: Iterable[Signal], detector: int, start: int, stop: int) -> list[Read]:
+    """Return what signals tell that they read of files for samples [start, stop) of a detector."""
+    return [one for each in signals for one in _reads(each, "signal_reads", detector, start, stop)]
+
+
+def flag_reads(flags: Iterable[Flags], detector: int, start: int, stop: int) -> list[Read]:
+    """Return what flags tell that they read of files for samples [start, stop) of a detector."""
+    return [one for each in flags for one in _reads(each, "flag_reads", detector, start, stop)]
+
+
+def pointing_reads(pointing: Pointing | None, detector: int, start: int, stop: int) -> list[Read]:
+    """Return what pointing tells that it reads of files, as samples, for [start, stop) of a detector."""
+    return _reads(pointing, "pointing_reads", detector, start, stop)
+
+
+def _reads(one: Any, name: str, detector: int, start: int, stop: int) -> list[Read]:
+    # of the class: pointing that is read when an attribute is missing should not be read for this
+    tell: Callable[[Any, int, int, int], list[Read]] | None = getattr(type(one), name, None)
+    return [] if tell is None else tell(one, detector, start, stop)
+
+
 class Flags(Protocol):
     """Flags of bad samples.
 
     Those of samples that are no data, as of glitches, have an attribute `unsound`, which is True: what is
-    made of them is bad as well.
+    made of them is bad as well. Those that read files may have a method `flag_reads`, as signals
+    `signal_reads`.
     """
 
     def or_flags(self, detector: int, start: int, stop: int, out: UInt8Array) -> None:

@@ -6,8 +6,9 @@ import os
 import threading
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import pairwise
 from typing import NamedTuple
 
 from petacomm.base.errors import STOPS
@@ -16,7 +17,7 @@ from petacomm.base.threads import await_result
 from petacomm.base.typing import AnyArray
 
 PIECE = 1 << 18  # samples: two megabytes of float64
-_SHORT = 1 << 15  # samples of an interval that is read as it is asked for
+SHORT = 1 << 15  # samples of an interval that is read as it is asked for
 _KEPT = 3  # pieces for each thread that asks: a block of the map-maker and its halos lie in two
 _AHEAD = 2  # pieces
 _PARTS = 3  # parts of files for each thread that asks: signal and flags, which are read in turns
@@ -34,7 +35,8 @@ class Place(NamedTuple):
 class ReadAhead:
     """Samples of the detectors of an observation in a file, which are asked for in their order.
 
-    A piece is `PIECE` samples of a row, or all rows where they are no more. A thread reads those that follow
+    A piece is `PIECE` samples of a row, or less of whole chunks, or all rows where they are no more. A thread
+    reads those that follow
     what is asked for. What it fails to read is read again by those who ask: errors come from there, and name
     what was asked for.
 
@@ -44,7 +46,11 @@ class ReadAhead:
         Function of a `Place` that returns its samples, (last - first, stop - start). Called by any thread.
     n_rows, n_samp : int
     intervals : sequence of (int, int)
-        Samples that will be asked for: interval by interval, row by row in each.
+        Samples that will be asked for if nothing else is announced: interval by interval, row by row in each.
+    name : str
+        File and part, the same on all ranks.
+    grain : int
+        Samples that are read together, from multiples of it on.
     """
 
     def __init__(
@@ -53,13 +59,56 @@ class ReadAhead:
         n_rows: int,
         n_samp: int,
         intervals: Sequence[tuple[int, int]],
+        name: str = "",
+        grain: int = 1,
     ) -> None:
         self.read = read
+        self.name, self.grain, self.n_samp = name, grain, n_samp
         self._n_rows = n_rows
-        self._whole = Place(0, n_rows, 0, n_samp) if n_rows * n_samp <= PIECE else None
-        self._intervals = [one for one in intervals if one[1] - one[0] >= _SHORT]
+        self.whole = Place(0, n_rows, 0, n_samp) if n_rows * n_samp <= PIECE else None
+        self._announced: dict[int, list[tuple[int, int]]] | None = None
+        self._following: dict[tuple[int, int], tuple[int, int]] = {}
+        self._begun: set[tuple[int, int]] = set()
+        self._shared: dict[int, list[tuple[int, int, AnyArray]]] = {}
+        self._intervals = [one for one in intervals if one[1] - one[0] >= SHORT]
         self._starts = [start for start, _ in self._intervals]
         self._row, self._in_order = 0, True
+
+    def announce(self, ranges: Iterable[Place], shared: Iterable[tuple[Place, AnyArray]]) -> None:
+        """Tell what will be asked for, in this order, and what of it is in memory, until `forget_pieces`.
+
+        Parameters
+        ----------
+        ranges : iterable of Place
+            Each of one row; of a row, increasing.
+        shared : iterable of (Place, array)
+            Places and their samples, (last - first, stop - start).
+        """
+        self.withdraw()
+        self._announced = {}
+        for place, values in shared:
+            for row in range(place.first, place.last):
+                self._shared.setdefault(row, []).append((place.start, place.stop, values[row - place.first]))
+        for parts in self._shared.values():
+            parts.sort(key=lambda part: part[0])
+        left: list[tuple[int, int]] = []
+        for row, _, start, stop in ranges:
+            for begin, end in self._not_shared(row, start, stop):
+                self._announced.setdefault(row, []).append((begin, end))
+                left.append((row, begin))
+        self._following = dict(pairwise(left))
+
+    def _not_shared(self, row: int, start: int, stop: int) -> Iterator[tuple[int, int]]:
+        for first, last, _ in self._shared.get(row, ()):
+            if start < min(first, stop):
+                yield start, min(first, stop)
+            start = max(start, last) if first < stop else start
+        if start < stop:
+            yield start, stop
+
+    def withdraw(self) -> None:
+        """Forget what was announced."""
+        self._announced, self._following, self._begun, self._shared = None, {}, set(), {}
 
     def parts(self, row: int, start: int, stop: int) -> Iterator[tuple[slice, AnyArray]]:
         """Yield parts of samples [start, stop) of a row: their places among these, and values, (n,).
@@ -73,6 +122,12 @@ class ReadAhead:
             self._row, self._in_order = row, row == self._row + 1
         begin = start
         while start < stop:
+            if (known := self._in_memory(row, start)) is not None:
+                first, last, shared = known
+                end = min(stop, last)
+                yield slice(start - begin, end - begin), shared[start - first : end - first]
+                start = end
+                continue
             place = self._place(row, start)
             end = stop if place is None else min(stop, place.stop)
             values = None if place is None else self._part(place, row, start, end)
@@ -83,20 +138,36 @@ class ReadAhead:
 
     def _place(self, row: int, sample: int) -> Place | None:
         """Return the piece with a sample; None where a sample is in no long interval."""
-        if self._whole is not None:
-            return self._whole
-        number = bisect_right(self._starts, sample) - 1
-        if number < 0 or sample >= self._intervals[number][1]:
+        if self.whole is not None:
+            return self.whole
+        found = self._range(row, sample)
+        if found is None:
             return None
-        start, stop = self._intervals[number]
-        grid = sample // PIECE * PIECE
-        return Place(row, row + 1, max(start, grid), min(stop, grid + PIECE))
+        start, stop = found
+        length = PIECE // self.grain * self.grain or PIECE
+        grid = sample // length * length
+        return Place(row, row + 1, max(start, grid), min(stop, grid + length))
+
+    def _range(self, row: int, sample: int) -> tuple[int, int] | None:
+        """Return the range with a sample, of those that will be asked for; None if there is none."""
+        ranges = self._intervals if self._announced is None else self._announced.get(row, [])
+        number = bisect_right(ranges, sample, key=lambda one: one[0]) - 1
+        return ranges[number] if number >= 0 and sample < ranges[number][1] else None
+
+    def _in_memory(self, row: int, sample: int) -> tuple[int, int, AnyArray] | None:
+        """Return shared samples among which one is, and their range."""
+        parts = self._shared.get(row, [])
+        number = bisect_right(parts, sample, key=lambda part: part[0]) - 1
+        return parts[number] if number >= 0 and sample < parts[number][1] else None
 
     def _next(self, place: Place) -> Place | None:
         """Return the piece that will be asked for after another."""
-        if self._whole is not None:
+        if self.whole is not None:
             return None
-        row, number = place.first, bisect_right(self._starts, place.start) - 1
+        row = place.first
+        if self._announced is not None:
+            return self._next_announced(place)
+        number = bisect_right(self._starts, place.start) - 1
         if place.stop < self._intervals[number][1]:
             return self._place(row, place.stop)
         if not self._in_order:
@@ -105,8 +176,20 @@ class ReadAhead:
             return self._place(row + 1, self._starts[number])
         return self._place(0, self._starts[number + 1]) if number + 1 < len(self._starts) else None
 
+    def _next_announced(self, place: Place) -> Place | None:
+        found = self._range(place.first, place.start)
+        if found is None:
+            return None
+        if place.stop < found[1]:
+            return self._place(place.first, place.stop)
+        following = self._following.get((place.first, found[0]))
+        # What another thread has begun, it reads.
+        return None if following is None or following in self._begun else self._place(*following)
+
     def _part(self, place: Place, row: int, start: int, stop: int) -> AnyArray | None:
         """Return samples of a piece, and have the next ones read; None if it could not be read."""
+        if self._announced is not None and (found := self._range(row, start)):
+            self._begun.add((row, found[0]))
         wanted, following = [place], self._next(place)
         while following is not None and len(wanted) <= _AHEAD:
             wanted.append(following)
@@ -156,11 +239,14 @@ class _Pieces:
 
 
 _pieces = _Pieces()
+announced: list[ReadAhead] = []  # of which this pass has announced samples
 
 
 def forget_pieces() -> None:
-    """Free the memory of pieces, when a pass over the samples is done."""
+    """Free the memory of pieces, and forget what was announced, when a pass over the samples is done."""
     _pieces.forget()
+    while announced:
+        announced.pop().withdraw()
     return_free_memory()
 
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from petacomm.base.typing import FloatArray, UInt8Array
 from petacomm.mpi import Communicator
-from petamap.data.observation import Flags, Noise, Signal, share_signals
+from petamap.data.node_reads import Read
+from petamap.data.observation import Flags, Noise, Signal, flag_reads, share_signals, signal_reads
 from petamap.noise.model import NoiseModel, TabulatedPsd, noise_key
 from petamap.noise.toeplitz import sampled_psd
 
@@ -95,6 +96,11 @@ class FilteredSignal:
         """Make once on each node what ranks can share. Collective."""
         share_signals([[[self.signal]]], comm)
 
+    def signal_reads(self, detector: int, start: int, stop: int) -> list[Read]:
+        """Return what is read of files for samples [start, stop) of a detector."""
+        begin, end = _inputs(self.filters[detector], start, stop, self.n_samp)
+        return signal_reads([self.signal], detector, begin, end)
+
     def add_signal(self, detector: int, start: int, stop: int, out: FloatArray) -> None:
         """Add samples [start, stop) of a detector to `out`, float64 (stop - start,)."""
         chosen = self.filters[detector]
@@ -104,6 +110,12 @@ class FilteredSignal:
         out += chosen.apply(
             read_held(self.signal, detector, *chosen.inputs(start, stop), self.n_samp), stop - start
         )
+
+
+def _inputs(chosen: SampleFilter | None, start: int, stop: int, n_samp: int) -> tuple[int, int]:
+    """Return the range of recorded samples that a filter takes for samples [start, stop)."""
+    begin, end = (start, stop) if chosen is None else chosen.inputs(start, stop)
+    return max(0, min(begin, n_samp - 1)), min(n_samp, max(end, 1))
 
 
 def read_held(signal: Signal, detector: int, start: int, stop: int, n_samp: int) -> FloatArray:
@@ -130,6 +142,11 @@ class FilteredFlags:
     flags: Flags
     filters: Filters
     n_samp: int
+
+    def flag_reads(self, detector: int, start: int, stop: int) -> list[Read]:
+        """Return what is read of files for samples [start, stop) of a detector."""
+        begin, end = _inputs(self.filters[detector], start, stop, self.n_samp)
+        return flag_reads([self.flags], detector, begin, end)
 
     def or_flags(self, detector: int, start: int, stop: int, out: UInt8Array) -> None:
         """Set `out`, uint8 (stop - start,), to 1 for bad samples of [start, stop)."""

@@ -11,7 +11,8 @@ from petacomm.base.name_patterns import choose_names
 from petacomm.base.options import option
 from petacomm.base.typing import Float32Array, FloatArray, Int32Array, UInt8Array, UInt32Array
 from petacomm.mpi import Communicator
-from petamap.data.observation import Observation, share_signals
+from petamap.data.node_reads import Read
+from petamap.data.observation import Observation, flag_reads, share_signals, signal_reads
 from petamap.data.source import SourceContext
 from petamap.noise.model import NoiseModel
 from petamap.pointing.protocol import Pointing
@@ -105,6 +106,14 @@ class ChosenDetectors:
     def share(self, comm: Communicator) -> None:
         """Make once on each node what ranks can share. Collective."""
         share_signals([[[self.part]]], comm)
+
+    def signal_reads(self, detector: int, start: int, stop: int) -> list[Read]:
+        """Return what is read for samples [start, stop) of the signal of a detector."""
+        return signal_reads([self.part], self.numbers[detector], start, stop)
+
+    def flag_reads(self, detector: int, start: int, stop: int) -> list[Read]:
+        """Return what is read for samples [start, stop) of the flags of a detector."""
+        return flag_reads([self.part], self.numbers[detector], start, stop)
 
     def add_signal(self, detector: int, start: int, stop: int, out: FloatArray) -> None:
         """Add samples [start, stop) of a detector to `out`, float64 (stop - start,)."""

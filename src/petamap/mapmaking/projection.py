@@ -466,7 +466,7 @@ class Projection:
     @cached_property
     def held_observations(self) -> list[int]:
         """The local observations: the others may not have been read."""
-        return sorted({self.layout.streams[segment.stream].observation for segment in self.local.segments})
+        return self.layout.observations_of(self.local)
 
     @cached_property
     def pointing_arguments(self) -> list[tuple[object, ...]]:

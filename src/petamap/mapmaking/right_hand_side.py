@@ -14,11 +14,12 @@ from petacomm.base.errors import DataError
 from petacomm.base.threads import map_with_states
 from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.mpi import agree_on_errors
-from petamap.data.observation import Signal, are_any_order, share_signals
+from petamap.data.observation import Signal, are_any_order
 from petamap.data.read_ahead import forget_pieces
 from petamap.mapmaking.binning import signal_unit, term_bits
 from petamap.mapmaking.projection import Projection
 from petamap.mapmaking.sample_pointing import SamplePointing
+from petamap.mapmaking.shared_samples import share_samples
 from petamap.mapmaking.single_pass import BinnedSums
 from petamap.mapmaking.system import MapmakingSystem
 from petamap.mapmaking.vectors import MAX_WIDTH, Unknowns, aligned_zeros, width_for
@@ -192,7 +193,7 @@ class _Reading:
         projection, width = self.system.projection, width_for(len(datasets))
         noise, blocks = self.system.noise, projection.local.blocks
         systems = [self.system, *others]
-        share_signals(datasets, self.system.comm)
+        share_samples(projection, self.system.comm, datasets)
         begin = partial(_ThreadState, systems, width, _common_gaps(systems, width))
 
         def add(thread: _ThreadState, unit: int) -> None:

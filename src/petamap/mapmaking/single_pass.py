@@ -18,12 +18,12 @@ from petacomm.base.errors import STOPS, UserError
 from petacomm.base.threads import map_with_states
 from petacomm.base.typing import BoolArray, FloatArray, Int64Array
 from petacomm.mpi import Communicator
-from petamap.data.observation import share_signals
 from petamap.data.read_ahead import forget_pieces
 from petamap.mapmaking.binning import signal_unit, term_bits, triangle, weight_scale
 from petamap.mapmaking.noise_kernels import InverseNoise
 from petamap.mapmaking.projection import Projection
 from petamap.mapmaking.sample_pointing import Piece
+from petamap.mapmaking.shared_samples import share_samples
 from petamap.mapmaking.signal_faults import SignalFaults
 from petamap.mapmaking.vectors import aligned_zeros
 
@@ -95,7 +95,7 @@ def read_once(projection: Projection, noise: InverseNoise, comm: Communicator) -
     BinnedSums or None
         None if the data have to be read in the usual way.
     """
-    share_signals([[observation.signals for observation in projection.observations]], comm)
+    share_samples(projection, comm, [[one.signals for one in projection.observations]], pointing=True)
     one = _SinglePass(projection, noise, comm)
     rows = one.add_all()
     hits_max = 0 if rows is None else int(rows[:, 0].max(initial=0))

@@ -19,6 +19,7 @@ from petacomm.mpi import Communicator, SerialCommunicator, agree
 from petacomm.reduction import OwnedRows, ReductionPlan
 from petacomm.sharing import IndexMap
 from petacomm.sharing.index_map import rows_of_keys
+from petamap.data.formats.lazy import share_pointing
 from petamap.data.observation import Observation
 from petamap.data.parts import Parts
 from petamap.mapmaking.amplitudes import Amplitudes, LocalPixels
@@ -39,6 +40,7 @@ from petamap.mapmaking.preconditioning import (
     plan_preconditioner,
 )
 from petamap.mapmaking.projection import Projection
+from petamap.mapmaking.shared_samples import share_samples
 from petamap.mapmaking.single_pass import BinnedSums, can_read_once, localize_faults, read_once
 from petamap.mapmaking.stream_terms import StreamTerms
 from petamap.mapmaking.system_options import SystemOptions
@@ -147,6 +149,7 @@ def set_up(
     once = options.read_once and options.binned_only and statistics_of is None
     progress.begin("pointing", local.n_held, "samples")
     with timers.phase("pointing"):
+        share_pointing(observations, layout.observations_of(local), comm)
         projection = Projection(
             observations, layout, local, pixelization, options.stokes,
             flags=options.gaps, n_threads=options.n_threads, parts=options.parts, find=False,
@@ -155,6 +158,7 @@ def set_up(
         if once and not options.uniform_binning and can_read_once(projection, comm, room):
             sums = read_once(projection, noise, comm)
         if sums is None:
+            share_samples(projection, comm, pointing=True)
             projection.find_pixels(room)
         projection.set_units(comm)
         noise = noise.in_units(projection.units)

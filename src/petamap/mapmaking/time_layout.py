@@ -260,6 +260,11 @@ class TimeLayout:
         table = self._blocks(segments, within, numbers)
         return LocalBlocks(segments, table, int(padded.sum()), int(table[:, 3].sum()))
 
+    def observations_of(self, local: LocalBlocks) -> list[int]:
+        """Return the numbers of the observations of which a rank holds samples, increasing."""
+        found: list[int] = distinct(self.streams.columns(local.segments.stream).observation).tolist()
+        return found
+
     def turns(self, local: LocalBlocks) -> Int64Array:
         """Return when each block of a rank is visited, (n_block,): one range of time after the other.
 

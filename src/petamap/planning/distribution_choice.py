@@ -16,6 +16,7 @@ from petacomm.network.fitted_machine import fitted_machine
 from petacomm.reduction import AUTO
 from petacomm.topology import Machine
 from petamap.data.config import RunConfig
+from petamap.data.formats.lazy import share_pointing
 from petamap.data.observation import Observation
 from petamap.mapmaking.distribution import STREAMS, Distribution, possible_distributions
 from petamap.planning.node_samples import nodes_of_sky_sample
@@ -25,6 +26,7 @@ from petamap.planning.rank_samples import SampleDistribution, distribute_samples
 from petamap.planning.scanned_run import ScannedRun
 from petamap.planning.sky_regions import SkySample, full_sky_sample
 from petamap.pointing.compressed import CompressedPointing
+from petamap.pointing.protocol import Pointing
 from petamap.sky.pixelization import Pixelization
 from petamap.sky.stokes import Stokes
 
@@ -44,8 +46,9 @@ def choose_distribution(
     """Return the distribution with the fastest predicted reduction on this machine. Collective.
 
     What is predicted is what `plan` predicts, from few regions of the sky where there are many samples, and
-    without flags. Data of which the pointing is read from files are dealt by streams: a look at it would cost
-    as much as reading it; and so are data of very many blocks, whose predictions no rank has room for.
+    without flags. Data of which the pointing is read from files at full rate are dealt by streams: a look at
+    it would cost as much as reading it; and so are data of very many blocks, whose predictions no rank has
+    room for.
 
     Parameters
     ----------
@@ -58,13 +61,19 @@ def choose_distribution(
     n_threads : int
     """
     run = ScannedRun.of(config, observations, pixelization)
-    expands = all(isinstance(observation.pointing, CompressedPointing) for observation in observations)
-    if not comm.size <= run.layout.n_blocks <= _MOST_BLOCKS or not expands:
+    if not all(_can_be_looked_at(observation.pointing) for observation in observations):
         return STREAMS
+    if not comm.size <= run.layout.n_blocks <= _MOST_BLOCKS:
+        return STREAMS
+    share_pointing(observations, range(len(observations)), comm)
     machine = local_machine(comm)
     per_node = int(np.bincount(comm.node_of).max())
     seconds = predict_distributions(run, config, comm.size, per_node, machine, comm, n_threads)
     return min(seconds, key=lambda distribution: seconds[distribution])
+
+
+def _can_be_looked_at(pointing: Pointing | None) -> bool:
+    return isinstance(pointing, CompressedPointing) and getattr(pointing, "sparse", True)
 
 
 def local_machine(comm: Communicator) -> Machine:

@@ -25,7 +25,7 @@ VALUES = np.arange(ROWS * SAMPLES).reshape(ROWS, SAMPLES)
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch):
     monkeypatch.setattr(read_ahead, "PIECE", PIECE)
-    monkeypatch.setattr(read_ahead, "_SHORT", 20)
+    monkeypatch.setattr(read_ahead, "SHORT", 20)
 
 
 class File:

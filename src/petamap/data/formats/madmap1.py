@@ -39,6 +39,7 @@ from petamap.data.formats.madmap1_filters import (
     read_noise_filters,
     split_blocks,
 )
+from petamap.data.node_reads import Read
 from petamap.data.observation import Observation
 from petamap.data.read_ahead import Place, ReadAhead
 from petamap.data.selection import detectors_option, observations_option, select_observations
@@ -276,9 +277,13 @@ class Madmap1Stream:
         for part, records in self._samples.parts(0, start - self.first, stop - self.first):
             yield part, records[field]
 
+    def reads(self, start: int, stop: int) -> list[Read]:
+        """Return what is read for samples [start, stop)."""
+        return [Read(self._samples, 0, start - self.first, stop - self.first)]
+
     @cached_property
     def _samples(self) -> ReadAhead:
-        return ReadAhead(self._records, 1, self.stop - self.first, self._ranges)
+        return ReadAhead(self._records, 1, self.stop - self.first, self._ranges, str(self.path))
 
     def _records(self, place: Place) -> AnyArray:
         """Read records, (1, n)."""
@@ -362,6 +367,12 @@ class Madmap1Block:
     def noise_model(self, detector: int, interval: int) -> InverseLags:
         """Return the inverse noise of a detector."""
         return self._filters[detector].noise
+
+    def signal_reads(self, detector: int, start: int, stop: int) -> list[Read]:
+        """Return what is read for samples [start, stop) of a detector."""
+        return self._stream.reads(*(self._filters[detector].start + edge for edge in (start, stop)))
+
+    pointing_reads = signal_reads
 
     def add_signal(self, detector: int, start: int, stop: int, out: FloatArray) -> None:
         """Add samples [start, stop) of a detector to `out`."""

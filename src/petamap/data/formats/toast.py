@@ -28,6 +28,7 @@ from petamap.data.formats.toast_instrument import (
     noise_from_focalplane,
     noise_from_model,
 )
+from petamap.data.node_reads import Read
 from petamap.data.observation import DetectorNoise, Observation
 from petamap.data.read_ahead import Place, ReadAhead
 from petamap.data.recorded_azimuth import RecordedAzimuth
@@ -169,6 +170,15 @@ class ToastFile:
         for part, values in self._signal.parts(self._rows[detector], start, stop):
             out[part] += values
 
+    def signal_reads(self, detector: int, start: int, stop: int) -> list[Read]:
+        """Return what is read for samples [start, stop) of the signal of a detector."""
+        return [Read(self._signal, self._rows[detector], start, stop)]
+
+    def flag_reads(self, detector: int, start: int, stop: int) -> list[Read]:
+        """Return what is read for samples [start, stop) of the flags of a detector."""
+        rows = [self._rows[detector] if by_detector else 0 for _, _, by_detector in self._flags]
+        return [Read(part, row, start, stop) for (part, _, _), row in zip(self._flags, rows, strict=True)]
+
     def or_flags(self, detector: int, start: int, stop: int, out: UInt8Array) -> None:
         """Set `out` to 1 for samples whose shared or detector flags have a bit of their mask."""
         for flags, mask, by_detector in self._flags:
@@ -192,7 +202,8 @@ class ToastFile:
                 where = f"samples {place.start}..{place.stop - 1}"
                 return self._reader.rows(name, data, (slice(place.start, place.stop),), where)[None]
 
-            found.append((ReadAhead(read, 1, self.n_samp, self._intervals), options.shared_mask, False))
+            part = ReadAhead(read, 1, self.n_samp, self._intervals, self._reader.where(name), _grain(data))
+            found.append((part, options.shared_mask, False))
         if self._is_given("detdata", options.detector_flags, "detector_flags"):
             flags = self._samples(f"detdata/{options.detector_flags}", "iu")
             found.append((flags, options.detector_mask, True))
@@ -227,7 +238,7 @@ class ToastFile:
             rows = slice(place.first, place.last), slice(place.start, place.stop)
             return self._reader.rows(name, data, rows, where)
 
-        return ReadAhead(read, *shape, self._intervals)
+        return ReadAhead(read, *shape, self._intervals, self._reader.where(name), _grain(data))
 
     def _check_detdata(self, name: str) -> None:
         if self._reader.is_group(name):
@@ -306,3 +317,8 @@ class ToastFile:
         if not valid or (kind is list and len(set(value)) < len(value)):
             raise DataError(f"attribute '{key}' is not what it should be", where=str(self._reader.path))
         return value
+
+
+def _grain(data: Any) -> int:
+    """Return the samples of the chunks of a dataset, which are unpacked and verified whole."""
+    return int(data.chunks[-1]) if data is not None and data.chunks else 1

@@ -29,6 +29,7 @@ have Fletcher-32 in addition.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -43,6 +44,7 @@ from petacomm.base.typing import AnyArray, FloatArray, UInt8Array
 from petamap.data.formats.hdf5 import DAMAGED, Hdf5Reader, add_location
 from petamap.data.formats.lazy import LazyPointing
 from petamap.data.formats.volume_header import FORMAT, VERSION, VolumeHeader, crc32
+from petamap.data.node_reads import Read
 from petamap.data.observation import Observation
 from petamap.data.read_ahead import Place, ReadAhead
 from petamap.data.recorded_azimuth import RecordedAzimuth
@@ -56,6 +58,7 @@ from petamap.pointing.frames import FRAMES, OFFSET
 from petamap.pointing.half_wave_plate import HalfWavePlate, SampledPlate, UniformPlate
 
 _HEADER_LIMIT = 2**28  # bytes
+_SPARSE = 16  # samples between knots
 
 
 @dataclass(frozen=True)
@@ -109,7 +112,8 @@ class VolumeSource:
 
     def _observation(self, stored: VolumeObservation) -> Observation:
         wanted, header = self._options, stored.header
-        pointing = LazyPointing(header.n_samp, len(header.detectors), stored.pointing)
+        sparse = (header.boresight or {}).get("spacing", math.inf) >= _SPARSE
+        pointing = LazyPointing(header.n_samp, len(header.detectors), stored.pointing, sparse)
         return Observation(
             name=header.name,
             uid=header.uid,
@@ -175,6 +179,14 @@ class VolumeObservation:
         """Add samples [start, stop) of a detector to `out`."""
         for part, values in self._signal.parts(detector, start, stop):
             out[part] += values
+
+    def signal_reads(self, detector: int, start: int, stop: int) -> list[Read]:
+        """Return what is read for samples [start, stop) of the signal of a detector."""
+        return [Read(self._signal, detector, start, stop)]
+
+    def flag_reads(self, detector: int, start: int, stop: int) -> list[Read]:
+        """Return what is read for samples [start, stop) of the flags of a detector."""
+        return [Read(self._flags, detector, start, stop)]
 
     def or_flags(self, detector: int, start: int, stop: int, out: UInt8Array) -> None:
         """Set `out` to 1 where a sample is flagged."""
@@ -280,7 +292,8 @@ class VolumeObservation:
                 self._read_row(path, data, crc[detector], detector, place, row)
             return out
 
-        return ReadAhead(read, len(header.detectors), header.n_samp, header.intervals)
+        n_det, place = len(header.detectors), self.reader.where(path)
+        return ReadAhead(read, n_det, header.n_samp, header.intervals, place, header.chunk)
 
     def _read_row(
         self, path: str, data: Any, crc: AnyArray, detector: int, place: Place, out: AnyArray
