@@ -10,7 +10,8 @@ import numpy as np
 from petacomm.base.errors import DataError
 from petacomm.base.typing import ComplexArray, FloatArray, Int64Array, UInt32Array
 from petamap.simulation.random_keys import gaussians
-from petamap.sky.ring_transforms import healpix_rings, synthesis
+from petamap.sky.ring_distribution import RingDistribution
+from petamap.sky.ring_transforms import synthesis
 from petamap.sky.spectrum_file import read_spectrum_file
 
 PLANCK2018 = "planck2018"
@@ -133,7 +134,7 @@ def synthesize(alm: ComplexArray, l_max: int, n_side: int) -> FloatArray:
 
     Computed on one thread, so that the bits do not depend on the number of threads.
     """
-    rings, out = healpix_rings(n_side), np.empty((3, 12 * n_side**2))
+    rings, out = RingDistribution(n_side), np.empty((3, 12 * n_side**2))
     for spin, rows in ((0, slice(0, 1)), (2, slice(1, 3))):
         synthesis(alm[rows], rings, l_max, spin, out=out[rows])
     return out

@@ -6,13 +6,19 @@ import numpy as np
 
 from petacomm.base.typing import ComplexArray, FloatArray
 from petamap.sky.healpix import Healpix
-from petamap.sky.ring_transforms import adjoint_synthesis, healpix_rings, synthesis
+from petamap.sky.ring_distribution import RingDistribution
+from petamap.sky.ring_transforms import adjoint_synthesis, synthesis
 
 ITERATIONS = 3  # as HEALPix and healpy
 
 
 def analyse(
-    maps: FloatArray, n_side: int, l_max: int, spin: int, iterations: int = ITERATIONS, n_threads: int = 1
+    maps: FloatArray,
+    n_side: int | RingDistribution,
+    l_max: int,
+    spin: int,
+    iterations: int = ITERATIONS,
+    n_threads: int = 1,
 ) -> ComplexArray:
     """Return a_lm of maps on HEALPix rings: a <- a + A (m - S a), from a = 0, `iterations` + 1 times.
 
@@ -21,23 +27,33 @@ def analyse(
     Parameters
     ----------
     maps : float64 (1, n_pix), or (2, n_pix) where `spin` is not 0
-    n_side, l_max, spin, iterations, n_threads : int
+    n_side : int or RingDistribution
+        Of whole maps; or rings of which each rank has its own, and orders of the coefficients. Collective.
+    l_max, spin, iterations, n_threads : int
 
     Returns
     -------
     complex128 (1 or 2, n_alm)
     """
-    rings, area = healpix_rings(n_side), 4 * np.pi / maps.shape[1]
+    rings = _distribution(n_side)
+    area = 4 * np.pi / rings.bounds[-1]
     alm: ComplexArray = adjoint_synthesis(maps, rings, l_max, spin, n_threads) * area
     for _ in range(iterations):
-        residual = maps - synthesis(alm, rings, l_max, spin, n_threads)
+        residual = synthesis(alm, rings, l_max, spin, n_threads)
+        np.subtract(maps, residual, out=residual)
         alm += adjoint_synthesis(residual, rings, l_max, spin, n_threads) * area
     return alm
 
 
-def synthesise(alm: ComplexArray, n_side: int, l_max: int, spin: int, n_threads: int = 1) -> FloatArray:
-    """Return a_lm (1, n_alm), or (2, n_alm) where `spin` is not 0, as maps in rings."""
-    return synthesis(alm, healpix_rings(n_side), l_max, spin, n_threads)
+def synthesise(
+    alm: ComplexArray, n_side: int | RingDistribution, l_max: int, spin: int, n_threads: int = 1
+) -> FloatArray:
+    """Return a_lm (1, n_alm), or (2, n_alm) where `spin` is not 0, as maps in rings, whole or of a rank."""
+    return synthesis(alm, _distribution(n_side), l_max, spin, n_threads)
+
+
+def _distribution(n_side: int | RingDistribution) -> RingDistribution:
+    return n_side if isinstance(n_side, RingDistribution) else RingDistribution(n_side)
 
 
 def in_ring_order(maps: FloatArray, pixelization: Healpix) -> FloatArray:
@@ -49,6 +65,7 @@ def in_ring_order(maps: FloatArray, pixelization: Healpix) -> FloatArray:
     return np.ascontiguousarray(rows, np.float64)
 
 
-def multipoles(l_max: int) -> FloatArray:
-    """Return l of each coefficient, float64 (n_alm,)."""
-    return np.concatenate([np.arange(first, l_max + 1.0) for first in range(l_max + 1)])
+def multipoles(l_max: int, rings: RingDistribution | None = None) -> FloatArray:
+    """Return l of each coefficient, or of each of a rank's, float64 (n_alm,)."""
+    orders = range(l_max + 1) if rings is None else rings.orders(l_max)
+    return np.concatenate([np.empty(0), *(np.arange(first, l_max + 1.0) for first in orders)])

@@ -1,14 +1,18 @@
-"""Transforms some orders at a time, against those of ducc0 at once: the same bits."""
+"""Transforms some orders at a time, on any number of ranks, against those of ducc0 at once: the same bits."""
 
 import threading
 
 import ducc0
 import numpy as np
 import pytest
+from cases import cases
+from mpi import check_same_on_ranks
 
 from petacomm.base.threads import Cancelled, map_threads
 from petamap.sky import ring_transforms
-from petamap.sky.ring_transforms import adjoint_synthesis, healpix_rings, synthesis
+from petamap.sky.harmonics import analyse, multipoles, synthesise
+from petamap.sky.ring_distribution import RingDistribution
+from petamap.sky.ring_transforms import adjoint_synthesis, synthesis
 
 L_MAX = 255  # rows of 4096 bytes, which are kept apart by more
 
@@ -22,10 +26,10 @@ def part(request, monkeypatch):
 @pytest.mark.parametrize("n_threads", [1, 3])
 @pytest.mark.parametrize("spin", [0, 1, 2])
 def test_bits_are_those_of_ducc0(part, spin, n_threads):
-    rings = healpix_rings(128)
+    rings = RingDistribution(128)
     rng, n = np.random.default_rng(spin), 1 + (spin > 0)
-    maps = rng.standard_normal((n, int(rings["nphi"].sum())))
-    whole = {"spin": spin, "lmax": L_MAX, "mmax": L_MAX, **rings}
+    maps = rng.standard_normal((n, rings.n_pix))
+    whole = {"spin": spin, "lmax": L_MAX, "mmax": L_MAX, "theta": rings.theta, **rings.rings}
     alm = adjoint_synthesis(maps, rings, L_MAX, spin, n_threads)
     assert np.array_equal(alm, ducc0.sht.adjoint_synthesis(map=maps, **whole))
     out = np.empty_like(maps)
@@ -37,12 +41,12 @@ def test_bits_are_those_of_ducc0(part, spin, n_threads):
 @pytest.mark.parametrize("n_rings", [1, 10, 3000])
 def test_parts_hold_each_order_once(monkeypatch, l_max, n_rings):
     monkeypatch.setattr(ring_transforms, "_PART", 9000)
-    parts = list(ring_transforms._parts(l_max, n_rings))
-    orders = np.concatenate([told["mval"] for _, told in parts])
-    assert orders.tolist() == list(range(l_max + 1))
-    for part, told in parts:
-        assert told["mval"].tolist() == list(range(part.start, part.stop))
-        assert len(told["mval"]) == 1 or (l_max + 1 - told["mval"]).sum() * n_rings <= 2 * 9000
+    for size in (1, 7):
+        parts = list(ring_transforms._bounds(l_max, n_rings, size))
+        orders = [np.arange(first, last) for first, last in parts]
+        assert np.concatenate(orders).tolist() == list(range(l_max + 1))
+        for part in orders:
+            assert len(part) == 1 or (l_max + 1 - part).sum() * n_rings <= 2 * 9000 * size
 
 
 def test_a_transform_that_nobody_waits_for_ends_amid_its_parts(monkeypatch):
@@ -67,8 +71,65 @@ def test_a_transform_that_nobody_waits_for_ends_amid_its_parts(monkeypatch):
             begun.wait(10)
             raise KeyError
         while True:
-            adjoint_synthesis(np.ones((1, 12 * 64**2)), healpix_rings(64), 191, 0)
+            adjoint_synthesis(np.ones((1, 12 * 64**2)), RingDistribution(64), 191, 0)
 
     with pytest.raises(KeyError):
         map_threads(work, range(2), 2)
     assert seen[-1] == "cancelled"
+
+
+def _chosen(n_side, l_max):
+    """Return maps and coefficients that are the same on all ranks."""
+    rng = np.random.default_rng(n_side)
+    maps = rng.standard_normal((2, 12 * n_side**2))
+    alm = rng.standard_normal((2, len(multipoles(l_max)), 2)).view(np.complex128)[..., 0]
+    return maps, np.where(multipoles(l_max) < 2, 0, alm)
+
+
+def distributed_transforms(comm):
+    """Return the digests of transforms whose parts are put together, and check what a rank holds."""
+    ring_transforms._PART, found = 1 << 16, []
+    for n_side, l_max in ((1, 2), (2, 3), (8, 31), (16, 47)):
+        rings = RingDistribution(n_side, comm)
+        maps, alm = _chosen(n_side, l_max)
+        order = np.concatenate([np.arange(l_max + 1)[part] for part in rings._parts(l_max + 1)])
+        begins = np.searchsorted(np.repeat(np.arange(l_max + 1), l_max + 1 - np.arange(l_max + 1)), order)
+        taken = np.concatenate([np.arange(b, b + l_max + 1 - m) for b, m in zip(begins, order, strict=True)])
+        own = np.isin(np.repeat(order, l_max + 1 - order), rings.orders(l_max))
+        assert abs(rings.n_pix - 12 * n_side**2 / comm.size) <= 4 * n_side
+        for spin in (0, 1, 2):
+            rows = slice(0, 1 + (spin > 0))
+            part = np.ascontiguousarray(maps[rows, rings.pixels])
+            whole = np.empty((len(part), len(taken)), np.complex128)
+            coefficients = analyse(part, rings, l_max, spin, 2)
+            whole[:, taken] = comm.allgather_rows(np.ascontiguousarray(coefficients.T))[0].T
+            back = synthesise(np.ascontiguousarray(alm[rows, taken[own]]), rings, l_max, spin)
+            pixels, _ = comm.allgather_rows(rings.pixels)
+            assert np.array_equal(rings.rows_of(pixels), np.arange(len(pixels)))
+            again = np.empty((len(part), len(pixels)))
+            again[:, pixels] = comm.allgather_rows(np.ascontiguousarray(back.T))[0].T
+            found += [whole.tobytes(), again.tobytes()]
+    return found
+
+
+@pytest.mark.parametrize("n_ranks", cases(2, 3, long=(5, 8)))
+def test_bits_do_not_depend_on_ranks(n_ranks):
+    check_same_on_ranks(distributed_transforms, n_ranks)
+
+
+def multipole_tables(comm):
+    """Return values of all multipoles, after those of coefficients that were dealt by order."""
+    rings, found = RingDistribution(4, comm), []
+    for last in (0, 1, 11):
+        mine = rings.orders(last)
+        values = [complex(m, degree) for m in mine for degree in range(m, last + 1)]
+        expected = [complex(m, degree) for m in range(last + 1) for degree in mine if degree >= m]
+        assert rings.to_multipoles(np.array([values], complex), last)[0].tolist() == expected
+        found.append(rings.gather_multipoles(np.array([mine**2.0]), last).tolist())
+    assert found[-1] == [[degree**2 for degree in range(12)]]
+    return found
+
+
+@pytest.mark.parametrize("n_ranks", cases(3, long=(2, 5)))
+def test_coefficients_of_orders_become_those_of_multipoles(n_ranks):
+    check_same_on_ranks(multipole_tables, n_ranks)
