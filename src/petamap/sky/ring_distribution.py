@@ -66,7 +66,8 @@ class RingDistribution:
         """Numbers of the pixels of this rank, ring by ring, int64 (n_pix,)."""
         mine = self._parts(len(self.theta))[self.comm.rank]
         shifts = np.repeat(self._starts[mine] - self._rows[mine], self._n_phi[mine])
-        return shifts + np.arange(self.bounds[self.comm.rank], self.bounds[self.comm.rank + 1])
+        found: Int64Array = shifts + np.arange(self.bounds[self.comm.rank], self.bounds[self.comm.rank + 1])
+        return found
 
     def rows_of(self, pixels: Int64Array) -> Int64Array:
         """Return the row of each pixel, int64 (n,), where pixels are rows in the order of ranks."""
@@ -100,7 +101,7 @@ class RingDistribution:
         return self._exchanged(legendre.swapaxes(1, 2), first, n, 0).swapaxes(1, 2)
 
     def to_multipoles(self, alm: ComplexArray, l_max: int) -> ComplexArray:
-        """Return coefficients of the rank's orders, (k, n), as those of its multipoles, m-major. Collective."""
+        """Return coefficients of the rank's orders, (k, n), as of its multipoles, m-major. Collective."""
         if self.comm.size == 1:
             return alm
         size, own = self.comm.size, self.orders(l_max)

@@ -11,7 +11,9 @@ import numpy as np
 
 from petacomm.base.arguments import real_array
 from petacomm.base.errors import ConfigError
-from petacomm.base.typing import FloatArray
+from petacomm.base.exact import add_exactly, round_limbs, zero_limbs
+from petacomm.base.typing import BoolArray, FloatArray
+from petacomm.mpi import Communicator
 from petamap.sky.harmonics import analyse, in_ring_order, multipoles, synthesise
 from petamap.sky.healpix import Healpix
 from petamap.spectra.transforms import check_weights
@@ -176,30 +178,42 @@ def effective_fractions(first: Iterable[FloatArray], second: Iterable[FloatArray
     return {a + b: effective_fraction(one, other) for (a, one), (b, other) in pairs}
 
 
-def subtract_monopole(values: FloatArray, weights: FloatArray, directions: FloatArray | None) -> FloatArray:
+def subtract_monopole(
+    values: FloatArray,
+    weights: FloatArray,
+    directions: FloatArray | None,
+    comm: Communicator | None = None,
+) -> FloatArray:
     """Return a map without its mean and, given `directions` (n_pix, 3), without its dipole.
 
     They are fitted where the weights are above 0, with equal weights: a fit that weighs some pixels more
     removes more of the low multipoles (on 62 % of the sky, weights that vary sevenfold cost 15 % of C_l at
-    l = 2 to 5, equal ones 2.5 %). Pixels of weight 0 get the same offset.
+    l = 2 to 5, equal ones 2.5 %). Pixels of weight 0 get the same offset. Sums over pixels are exact, so that
+    their bits do not depend on which pixels the ranks of `comm` have. Collective on it.
     """
-    used = weights > 0
-    if not used.any():
-        return values
-    inside = _monopole_and_dipole(int(used.sum()), None if directions is None else directions[used])
-    normal = np.einsum("ip,jp->ij", inside, inside)
-    rhs = np.einsum("ip,p->i", inside, values[used])
-    del inside
-    factors = np.linalg.lstsq(normal, rhs, rcond=None)[0]
-    found = np.empty(len(values))
+    size = 1 if directions is None else 4
+    limbs, used = zero_limbs(size, size + 1), (weights > 0) & np.isfinite(values)
     for first in range(0, len(values), _PIECE):
-        piece = slice(first, min(first + _PIECE, len(values)))
-        basis = _monopole_and_dipole(piece.stop - first, None if directions is None else directions[piece])
-        found[piece] = values[piece] - np.einsum("i,ip->p", factors, basis)
+        piece = slice(first, first + _PIECE)
+        inside = used[piece]
+        columns = _monopole_and_dipole(inside, None if directions is None else directions[piece])
+        for i, j in product(range(size), range(size + 1)):
+            other = values[piece][inside] if j == size else columns[j]
+            add_exactly(columns[i] * other, limbs[i, j])
+    limbs = limbs if comm is None else comm.allreduce(limbs)
+    sums = np.array([[round_limbs(one) for one in row] for row in limbs])
+    if sums[0, 0] == 0:
+        return values
+    factors = np.linalg.lstsq(sums[:, :-1], sums[:, -1], rcond=None)[0]
+    found: FloatArray = values - factors[0]
+    if directions is not None:
+        for first in range(0, len(values), _PIECE):
+            for axis, factor in enumerate(factors[1:]):
+                found[first : first + _PIECE] -= factor * directions[first : first + _PIECE, axis]
     return found
 
 
-def _monopole_and_dipole(n: int, directions: FloatArray | None) -> FloatArray:
-    """Return 1 and, given directions (n, 3), their components: (1 or 4, n)."""
-    basis = np.ones((1, n))
-    return basis if directions is None else np.concatenate((basis, directions.T))
+def _monopole_and_dipole(used: BoolArray, directions: FloatArray | None) -> FloatArray:
+    """Return 1 and, given directions (n, 3), their components, of the pixels used: (1 or 4, n_used)."""
+    basis = np.ones((1, int(used.sum())))
+    return basis if directions is None else np.concatenate((basis, directions[used].T))

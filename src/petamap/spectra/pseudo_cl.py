@@ -8,9 +8,11 @@ from functools import cached_property
 import numpy as np
 
 from petacomm.base.typing import AnyArray, ComplexArray, FloatArray
+from petacomm.mpi import agree_on_errors
 from petamap.sky.harmonics import ITERATIONS
 from petamap.sky.healpix import Healpix
 from petamap.sky.power_spectra import Spectra
+from petamap.sky.ring_distribution import RingDistribution
 from petamap.spectra.cross_spectra import pseudo_spectra, spectra_names
 from petamap.spectra.masks import subtract_monopole
 from petamap.spectra.purification import purify, spin_raise
@@ -18,9 +20,9 @@ from petamap.spectra.transforms import COMPONENTS, Harmonics, check_weights, wei
 
 
 class PseudoClEstimator:
-    """Estimator of pseudo-spectra of many maps with the same weights, whose harmonics are computed once.
+    """Estimator of pseudo-spectra of maps with the same weights, of whole maps or of maps dealt to ranks.
 
-    Its methods may be called from several threads; each call runs in one.
+    Of whole maps, its methods may be called from several threads.
 
     Parameters
     ----------
@@ -36,6 +38,11 @@ class PseudoClEstimator:
     iterations : int
     share : callable
         Returns what a function makes, of ranks that make the same once on each node, where it is collective.
+    rings : RingDistribution, optional
+        Whose pixels weights and maps are of: methods are then collective on its communicator. By default
+        maps are whole.
+    n_threads : int
+        Of each call.
 
     Attributes
     ----------
@@ -54,47 +61,45 @@ class PseudoClEstimator:
         pure: str = "",
         iterations: int = ITERATIONS,
         share: Callable[[Callable[[], AnyArray]], AnyArray] = lambda make: make(),
+        rings: RingDistribution | None = None,
+        n_threads: int = 1,
     ) -> None:
-        for one in weights:
-            check_weights(one, pixelization)
+        self.rings = rings or RingDistribution(pixelization.n_side)
+        with agree_on_errors(self.rings.comm):
+            for one in weights:
+                check_weights(one, pixelization, rings=self.rings)
         self.pixelization = pixelization
         self.weights = weights
         self.n_stokes = n_stokes
         self.pure = pure
         self.iterations = iterations
+        self.n_threads = n_threads
         self.l_max = 3 * pixelization.n_side - 1
         self.names = spectra_names(COMPONENTS[n_stokes])
         self._directions: FloatArray | None = None
-        if not keep_dipole:
-            pixels = range(pixelization.n_pix)
-            self._directions = share(lambda: pixelization.directions_of(np.array(pixels)))
-        self._windows = share(self._weights_harmonics)
-
-    def _weights_harmonics(self) -> ComplexArray:
-        empty, both = np.zeros((self.n_stokes, self.pixelization.n_pix)), self.weights
-        return weighted_harmonics(
-            empty, self.pixelization, both[0], both[1], self.l_max, self.iterations
-        ).weights
+        if not keep_dipole and n_stokes != 2:
+            self._directions = share(lambda: pixelization.directions_of(self.rings.pixels, n_threads))
 
     def pseudo(self, values: FloatArray, unit: str = "K_CMB^2") -> Spectra:
         """Return the pseudo-spectra of a map, float64 (n_stokes, n_pix), nan where there is no value."""
-        return pseudo_spectra(self.harmonics(values), unit=unit)
+        return pseudo_spectra(self.harmonics(values), unit=unit, rings=self.rings)
 
     def harmonics(self, values: FloatArray) -> Harmonics:
-        """Return the coefficients of a weighted map."""
-        if self._directions is not None and self.n_stokes != 2:
-            intensity = subtract_monopole(values[0], self.weights[0], self._directions)
+        """Return the coefficients of a weighted map, without those of its weights."""
+        if self._directions is not None:
+            intensity = subtract_monopole(values[0], self.weights[0], self._directions, self.rings.comm)
             values = np.concatenate((intensity[None], values[1:]))
         seen = weighted_harmonics(
             values, self.pixelization, self.weights[0], self.weights[1], self.l_max, self.iterations,
-            windows=self._windows,
+            self.n_threads, with_weights=False, rings=self.rings,
         )  # fmt: skip
         if not self.pure:
             return seen
         return purify(
-            seen, values, self.pixelization, self.weights[1], self.pure, self.iterations, raised=self._raised
-        )
+            seen, values, self.pixelization, self.weights[1], self.pure, self.iterations, self.n_threads,
+            self._raised, self.rings,
+        )  # fmt: skip
 
     @cached_property
     def _raised(self) -> ComplexArray:
-        return spin_raise(self.weights[1], self.pixelization.n_side)
+        return spin_raise(self.weights[1], self.rings, self.n_threads)

@@ -19,6 +19,7 @@ from petacomm.base.errors import ConfigError
 from petacomm.base.typing import ComplexArray, FloatArray
 from petamap.sky.harmonics import ITERATIONS, analyse, in_ring_order, multipoles, synthesise
 from petamap.sky.healpix import Healpix
+from petamap.sky.ring_distribution import RingDistribution
 from petamap.spectra.coupling import spin_factor
 from petamap.spectra.transforms import Harmonics
 
@@ -32,6 +33,7 @@ def purify(
     iterations: int = ITERATIONS,
     n_threads: int = 1,
     raised: ComplexArray | None = None,
+    rings: RingDistribution | None = None,
 ) -> Harmonics:
     """Return the coefficients of a map with pure B, or pure E and B, instead of those of the weighted map.
 
@@ -48,6 +50,8 @@ def purify(
     iterations, n_threads : int
     raised : complex128 (2, n_pix), optional
         `spin_raise` of the weights in rings, where they are known.
+    rings : RingDistribution, optional
+        Whose pixels values and weights are of, in ring order, and whose orders the coefficients. Collective.
 
     Raises
     ------
@@ -58,18 +62,19 @@ def purify(
         raise ConfigError(
             f"no pure {pure or 'components'} of {seen.components}", mend="B or EB, of polarization"
         )
-    n_side, l = pixelization.n_side, multipoles(seen.l_max)  # noqa: E741
+    rings = rings or RingDistribution(pixelization.n_side)
+    l = multipoles(seen.l_max, rings)  # noqa: E741
     polarized = in_ring_order(np.where(weights > 0, values[-2:], 0.0), pixelization)
     field = polarized[0] + 1j * polarized[1]
     if raised is None:
-        raised = spin_raise(in_ring_order(weights, pixelization)[0], n_side, n_threads)
+        raised = spin_raise(in_ring_order(weights, pixelization)[0], rings, n_threads)
     slope, curvature = raised
     of_slope, of_curvature = _factors(l)
 
     def transform(field: ComplexArray, spin: int) -> ComplexArray:
         parts = np.stack((field.real, field.imag))
         rows = [parts] if spin else [parts[:1], parts[1:]]
-        return np.concatenate([analyse(row, n_side, seen.l_max, spin, iterations, n_threads) for row in rows])
+        return np.concatenate([analyse(row, rings, seen.l_max, spin, iterations, n_threads) for row in rows])
 
     # coefficients of spin 1 and 2 have a sign that those of spin 0 lack
     more = of_slope * transform(slope.conj() * field, 1) - of_curvature * transform(
@@ -82,15 +87,15 @@ def purify(
     return replace(seen, alm=alm, pure=pure)
 
 
-def spin_raise(weights: FloatArray, n_side: int, n_threads: int = 1) -> ComplexArray:
-    """Return eth W and eth eth W of weights (n_pix,) in rings, complex128 (2, n_pix)."""
-    l_max = 3 * n_side - 1
-    alm = analyse(weights[None], n_side, l_max, 0, n_threads=n_threads)
-    l = multipoles(l_max)  # noqa: E741
+def spin_raise(weights: FloatArray, rings: RingDistribution, n_threads: int = 1) -> ComplexArray:
+    """Return eth W and eth eth W of weights (n_pix,) in rings, complex128 (2, n_pix). Collective."""
+    l_max = 3 * rings.n_side - 1
+    alm = analyse(weights[None], rings, l_max, 0, n_threads=n_threads)
+    l = multipoles(l_max, rings)  # noqa: E741
     found = np.empty((2, len(weights)), np.complex128)
     for row, spin, factor in zip(found, (1, 2), (np.sqrt(l * (l + 1)), spin_factor(l)), strict=True):
         both = np.concatenate((alm * factor, np.zeros_like(alm)))
-        real, imaginary = synthesise(both, n_side, l_max, spin, n_threads)
+        real, imaginary = synthesise(both, rings, l_max, spin, n_threads)
         row.real, row.imag = -real, -imaginary
     return found
 
@@ -109,7 +114,7 @@ def pure_noise(weights: FloatArray, variance: FloatArray, pixelization: Healpix,
     l_max : int
     """
     rings, sigma2 = in_ring_order(np.stack((weights, np.where(weights > 0, variance, 0.0))), pixelization)
-    slope, curvature = np.abs(spin_raise(rings, pixelization.n_side)) ** 2
+    slope, curvature = np.abs(spin_raise(rings, RingDistribution(pixelization.n_side))) ** 2
     of_slope, of_curvature = _factors(np.arange(l_max + 1.0))
     sums = [np.sum(one * sigma2) for one in (rings**2, slope, curvature)]
     level: FloatArray = sums[0] + of_slope**2 * sums[1] + of_curvature**2 * sums[2]

@@ -8,9 +8,11 @@ import numpy as np
 
 from petacomm.base.arguments import real_array
 from petacomm.base.errors import ConfigError, DataError
-from petacomm.base.typing import ComplexArray, FloatArray
+from petacomm.base.typing import BoolArray, ComplexArray, FloatArray
+from petacomm.mpi import agree_on_errors
 from petamap.sky.harmonics import ITERATIONS, analyse, in_ring_order
 from petamap.sky.healpix import Healpix
+from petamap.sky.ring_distribution import RingDistribution
 
 # Of maps of I, of Q and U, and of I, Q and U, by their number.
 COMPONENTS = {1: "T", 2: "EB", 3: "TEB"}
@@ -50,7 +52,8 @@ def weighted_harmonics(
     l_max: int | None = None,
     iterations: int = ITERATIONS,
     n_threads: int = 1,
-    windows: ComplexArray | None = None,
+    with_weights: bool = True,
+    rings: RingDistribution | None = None,
 ) -> Harmonics:
     """Return the coefficients of a map that was multiplied by weights.
 
@@ -67,8 +70,10 @@ def weighted_harmonics(
         Number of times that the residual of the map is analysed (Jacobi; HEALPix's ``iter_order``).
     n_threads : int
         No bit depends on it.
-    windows : complex128, optional
-        Coefficients of the weights: `Harmonics.weights` of another map with the same weights.
+    with_weights : bool
+        False leaves the coefficients of the weights away.
+    rings : RingDistribution, optional
+        Whose pixels values and weights are of, in ring order, and whose orders the coefficients. Collective.
 
     Raises
     ------
@@ -85,19 +90,22 @@ def weighted_harmonics(
     if not 0 <= l_max <= limit:
         raise ConfigError(f"l_max {l_max} is beyond the reach of n_side {pixelization.n_side}, {limit}")
     l_max_weights = max(min(2 * l_max, 3 * pixelization.n_side - 1), 0)
-    both = _weights(values, pixelization, weights, polarization_weights)
+    rings = rings or RingDistribution(pixelization.n_side)
+    with agree_on_errors(rings.comm):
+        both = _weights(values, pixelization, rings, weights, polarization_weights)
     parts, seen = [], []
     for letters, of_spin, spin, weight in (("I", "T", 0, both[0]), ("QU", "EB", 2, both[1])):
         if of_spin not in components:
             continue
         rows = slice(0, 1) if spin == 0 else slice(-2, None)
-        maps = in_ring_order(_weighted(values[rows], weight, letters), pixelization)
-        parts.append(analyse(maps, pixelization.n_side, l_max, spin, iterations, n_threads))
-        if windows is None:
+        with agree_on_errors(rings.comm):
+            maps = in_ring_order(_weighted(values[rows], weight, letters, rings), pixelization)
+        parts.append(analyse(maps, rings, l_max, spin, iterations, n_threads))
+        if with_weights:
             ring = in_ring_order(weight, pixelization)
-            own = analyse(ring, pixelization.n_side, l_max_weights, 0, iterations, n_threads)
+            own = analyse(ring, rings, l_max_weights, 0, iterations, n_threads)
             seen += [own] * len(of_spin)
-    windows = np.concatenate(seen) if windows is None else windows
+    windows = np.concatenate(seen) if seen else np.empty((0, 0), np.complex128)
     return Harmonics(np.concatenate(parts), components, windows, l_max, l_max_weights)
 
 
@@ -114,43 +122,57 @@ def downgrade_means(values: FloatArray, high: int, low: int) -> FloatArray:
 def _weights(
     values: FloatArray,
     pixelization: Healpix,
+    rings: RingDistribution,
     weights: FloatArray | None,
     polarization_weights: FloatArray | None,
 ) -> tuple[FloatArray, FloatArray]:
-    if values.shape[1] != pixelization.n_pix:
-        raise DataError(f"the map has {values.shape[1]} pixels, not {pixelization.n_pix}")
+    if values.shape[1] != rings.n_pix:
+        raise DataError(f"the map has {values.shape[1]} pixels, not {rings.n_pix}")
     seen: FloatArray = np.asarray(np.isfinite(values).all(axis=0), np.float64)
     whole = seen if weights is None else weights
     polarized = whole if polarization_weights is None else polarization_weights
     for one in (whole, polarized):
-        check_weights(one, pixelization)
+        check_weights(one, pixelization, rings=rings)
     return whole, polarized
 
 
-def _weighted(maps: FloatArray, weights: FloatArray, letters: str) -> FloatArray:
+def _weighted(
+    maps: FloatArray, weights: FloatArray, letters: str, rings: RingDistribution | None = None
+) -> FloatArray:
     """Return weights times maps, 0 where the weight is 0, whatever the value of the map."""
     empty = (weights > 0) & ~np.isfinite(maps).all(axis=0)
     if empty.any():
         raise DataError(
-            f"{letters} of pixel {int(np.flatnonzero(empty)[0])} has a weight and no value",
+            f"{letters} of pixel {_first_pixel(empty, rings)} has a weight and no value",
             mend="give pixels that were not observed no weight",
         )
     return np.where(weights > 0, maps, 0.0) * weights
 
 
-def check_weights(weights: FloatArray, pixelization: Healpix, what: str = "the weights") -> None:
-    """Check weights of pixels.
+def _first_pixel(bad: BoolArray, rings: RingDistribution | None) -> int:
+    """Return the number of the first pixel that is bad; of a whole map in its own order."""
+    first = int(np.flatnonzero(bad)[0])
+    return first if rings is None or rings.comm.size == 1 else int(rings.pixels[first])
+
+
+def check_weights(
+    weights: FloatArray,
+    pixelization: Healpix,
+    what: str = "the weights",
+    rings: RingDistribution | None = None,
+) -> None:
+    """Check weights of pixels, of those of a rank where there are `rings`.
 
     Raises
     ------
     DataError
         If there are not as many as pixels, or one is negative or not finite.
     """
-    if np.shape(weights) != (pixelization.n_pix,):
+    if np.shape(weights) != (pixelization.n_pix if rings is None else rings.n_pix,):
         raise DataError(
             f"{what}: {np.size(weights)} pixels, not {pixelization.n_pix} of n_side {pixelization.n_side}",
             mend="bring both to one n_side",
         )
     bad = ~(real_array(weights, what) >= 0) | ~np.isfinite(weights)
     if bad.any():
-        raise DataError(f"{what} are negative or not finite in pixel {int(np.flatnonzero(bad)[0])}")
+        raise DataError(f"{what} are negative or not finite in pixel {_first_pixel(bad, rings)}")
