@@ -39,6 +39,7 @@ def _table(config: RunConfig, cores: int, machine: Machine, plans: list[GroupPla
     best, options = fastest(plans), config.montecarlo
     rows = [_HEAD, *(_row(one, cores, "*" if one is best else "") for one in plans)]
     nodes = -(-cores // machine.cores)
+    dealt = any(one.distributed for one in plans)
     return "\n".join(
         [
             f"{cores} cores on {nodes} of {machine.nodes} nodes: {machine.title}",
@@ -49,6 +50,7 @@ def _table(config: RunConfig, cores: int, machine: Machine, plans: list[GroupPla
             "",
             "ranks of a group; memory of a rank that maps one at a time; seconds of a realization of a",
             f"group, {plans[0].batch} at once where there is memory, and of its parts; * the quickest",
+            *["+ spectra of each map on all ranks of a group, as none has room for whole maps"] * dealt,
         ]
     )
 
@@ -56,10 +58,11 @@ def _table(config: RunConfig, cores: int, machine: Machine, plans: list[GroupPla
 def _row(plan: GroupPlan, cores: int, mark: str) -> list[str]:
     from petacomm.cli.progress import format_duration, format_scaled
 
-    parts = plan.reading, plan.iterating, plan.reducing, plan.skies, plan.spectra
+    parts = plan.reading, plan.iterating, plan.reducing, plan.skies
     pointing = "kept" if plan.kept else "recomputed"
     return [
         str(plan.groups), str(plan.ranks), pointing, format_scaled(plan.memory, "B"), f"{plan.set_up:.3g}",
         f"{plan.realization:.3g}", *(f"{part:.3g}" for part in parts),
+        f"{plan.spectra:.3g}" + "+" * plan.distributed,
         format_duration(plan.seconds) + mark, f"{plan.seconds * cores / 3600:,.3g}",
     ]  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from petacomm.base.typing import AnyArray, Int64Array
+from petacomm.base.typing import AnyArray, FloatArray, Int64Array
 from petamap import __version__
 from petamap.data.config import (
     CommOptions,
@@ -61,11 +61,15 @@ def make_file_layout(
     stage: RunSetup,
     draws: Draws,
     estimator: PseudoClEstimator,
+    weights: FloatArray,
     choices: SpectraChoices,
     numbers: Int64Array,
     fixed: str,
 ) -> StoreLayout:
-    """Return the layout of the file of a run; `fixed` is the treatment of signals common to realizations."""
+    """Return the layout of the file of a run, of whole weights, (2, n_pix), that rank 0 alone need have.
+
+    `fixed` is the treatment of signals common to realizations.
+    """
     n_pix, parts = estimator.pixelization.n_pix, _PARTS[config.montecarlo.parts]
     spectra = ((len(estimator.names), estimator.l_max + 1), np.float64)
     maps = ((estimator.n_stokes, n_pix), np.float64)
@@ -91,15 +95,15 @@ def make_file_layout(
     return StoreLayout(
         numbers=numbers,
         rows=rows,
-        common=_common(draws, estimator),
+        common=_common(draws, estimator, weights),
         computed=computed,
         attributes=_attributes(config, stage, draws, estimator, parts),
         groups=groups,
     )
 
 
-def _common(draws: Draws, estimator: PseudoClEstimator) -> dict[str, AnyArray]:
-    common: dict[str, AnyArray] = {"weights": estimator.weights}
+def _common(draws: Draws, estimator: PseudoClEstimator, weights: FloatArray) -> dict[str, AnyArray]:
+    common: dict[str, AnyArray] = {"weights": weights}
     if draws.theory is not None:
         names = tuple(name for name in estimator.names if name in draws.theory)
         common["theory"] = np.zeros((len(estimator.names), len(draws.theory.multipoles)))

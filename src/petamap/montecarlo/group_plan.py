@@ -31,6 +31,9 @@ _SUMS, _NUMBERS = 2, 3
 # 3 n_side - 1, for each n_side l_max^2 of a sky of three. Within 20 % of what was measured for n_side 128 to
 # 1024.
 _ANALYSIS, _SYNTHESIS = (300.0, 1.2), 1.0
+# Maps of a component that the transforms of Q and U hold beside those of the realization: I without dipole,
+# weighted maps and residuals, Fourier coefficients of rings, a_lm and those of residuals.
+_WORK = 1 + 2 + 2 + 4 + 4
 # Largest number of candidates for the number of groups.
 _MAX_CANDIDATES = 6
 # l_max of skies beyond which the spectra that come with petamap end.
@@ -53,6 +56,8 @@ class GroupPlan:
         Whether there is memory for pointing to be kept.
     memory : float
         Bytes of a process that maps one realization at a time.
+    distributed : bool
+        Whether all ranks of a group make the spectra of each map, as none has room for whole maps.
     set_up : float
         Seconds before the first realization.
     reading, iterating, reducing, skies, spectra : float
@@ -68,6 +73,7 @@ class GroupPlan:
     each: int
     kept: bool
     memory: float
+    distributed: bool
     set_up: float
     reading: float
     iterating: float
@@ -117,7 +123,8 @@ def plan_group(
         Groups, ranks of each, and threads of a rank.
     machine : Machine
     limit : float
-        Bytes of a process up to which pointing is kept, where the configuration leaves that open.
+        Bytes of a process up to which pointing is kept, where the configuration leaves that open, and spectra
+        are made of whole maps; 0 where nobody knows.
     progress : Progress, optional
     """
     batch, n_solved = largest_batch(config, groups), len(MAPPED_PARTS[config.montecarlo.parts])
@@ -126,7 +133,12 @@ def plan_group(
         n_rhs=n_solved, progress=progress,
     )  # fmt: skip
     prediction, on_node = run_plan.best, min(ranks, machine.cores)
-    beside = bytes_beside(config, run_plan.n_stokes, run_plan.n_pix, n_threads, ranks, on_node, 1)
+    beside, dealt = (
+        bytes_beside(config, run_plan.n_stokes, run_plan.n_pix, n_threads, ranks, on_node, 1, way)
+        for way in (False, True)
+    )
+    distributed = ranks > 1 and may_distribute(config) and 0 < limit < prediction.memory + beside
+    beside = dealt if distributed else beside
     room = config.resources.pointing == "auto" and prediction.memory_kept + beside <= limit
     kept = room or config.resources.pointing == "keep"
     sums = _SUMS * prediction.seconds[prediction.best] * (ranks > 1)
@@ -139,10 +151,11 @@ def plan_group(
     n_training = config.montecarlo.vectors_from if config.montecarlo.vectors else 0
     return GroupPlan(
         groups, ranks, batch, -(-config.montecarlo.realizations // groups), kept,
-        (prediction.memory_kept if kept else prediction.memory) + beside,
+        (prediction.memory_kept if kept else prediction.memory) + beside, distributed,
         samples * _SET_UP * 1e-9 + n_training * (reading + iterating + reducing),
         reading, iterating, reducing, _synthesis_seconds(config),
-        _spectra_seconds(config) / min(batch, ranks * n_threads), sums,
+        _spectra_seconds(config) / (ranks * n_threads if distributed else min(batch, ranks * n_threads))
+        + distributed * _exchange_seconds(config, ranks, on_node, machine), sums,
     )  # fmt: skip
 
 
@@ -155,7 +168,14 @@ def _distributions(config: RunConfig) -> list[Distribution] | None:
 
 
 def bytes_beside(
-    config: RunConfig, n_stokes: int, n_pix: int, n_threads: int, ranks: int, on_node: int, batch: int
+    config: RunConfig,
+    n_stokes: int,
+    n_pix: int,
+    n_threads: int,
+    ranks: int,
+    on_node: int,
+    batch: int,
+    distributed: bool = False,
 ) -> float:
     """Return the bytes of a rank beside those of the solver: of skies or, later, of spectra.
 
@@ -170,24 +190,41 @@ def bytes_beside(
         Ranks of the group, and those of them on a node.
     batch : int
         Realizations at once.
+    distributed : bool
+        Whether all ranks make the spectra of each map.
     """
     sky = sum(3 * 8 * 12 * n_side**2 for n_side, _ in _skies(config))
     # one that is made, in two orders, and those that a node shares
     skies = 2 * sky + batch * sky / on_node
+    if distributed:
+        return max(skies, _dealt_bytes(config, n_stokes, 8 * n_pix, ranks))
     return max(
         skies, _spectra_bytes(config, n_stokes, 8 * n_pix, min(-(-batch // ranks), n_threads), on_node)
     )
 
 
+def may_distribute(config: RunConfig) -> bool:
+    """Return whether spectra may be made of parts of maps; those that the file keeps are whole on a rank."""
+    return not config.montecarlo.maps and config.montecarlo.fixed == "leave"
+
+
 def _spectra_bytes(config: RunConfig, n_stokes: int, one: int, at_once: int, on_node: int) -> float:
     """Return the bytes of a rank that makes spectra: of whole maps, and its part of what a node shares.
 
-    A map in work takes about five maps of a component, each of so many bytes, beside its own.
+    A map is `one` bytes for each component.
     """
-    # weights, directions, harmonics of the weights
-    shared = (2 + 3 * (not config.spectra.keep_dipole) + 2.25 * n_stokes) * one
+    # weights, directions
+    shared = (2 + 3 * (not config.spectra.keep_dipole)) * one
     # a realization for each thread, gathered and in work
-    return shared / on_node + at_once * (_n_maps(config) * n_stokes + n_stokes + 5) * one
+    return shared / on_node + at_once * (_n_maps(config) * n_stokes + n_stokes + _WORK) * one
+
+
+def _dealt_bytes(config: RunConfig, n_stokes: int, one: int, ranks: int) -> float:
+    """Return the bytes of a rank that makes spectra of its parts of maps, each of `one` bytes if whole."""
+    weights = 2 + 3 * (not config.spectra.keep_dipole)
+    # coefficients that are sent, received and in their places, of a twelfth of the orders
+    work = _n_maps(config) * n_stokes + n_stokes + _WORK + 3 * 4 / 12
+    return one * ((weights + work) / ranks + (config.spectra.mask is not None))
 
 
 def _n_maps(config: RunConfig) -> int:
@@ -218,6 +255,14 @@ def _spectra_seconds(config: RunConfig) -> float:
     components = Stokes(config.map.stokes).n * _n_maps(config)
     n_side, (flat, steep) = config.map.n_side or 1, _ANALYSIS
     return components * transforms * n_side**2 * (flat + steep * n_side) * 1e-9
+
+
+def _exchange_seconds(config: RunConfig, ranks: int, on_node: int, machine: Machine) -> float:
+    """Return the seconds in which ranks exchange coefficients of rings and orders for a realization."""
+    n_side, transforms = config.map.n_side or 1, 1 + 2 * ITERATIONS
+    sent = Stokes(config.map.stokes).n * _n_maps(config) * transforms * 16 * 12 * n_side**2 / ranks
+    within = ranks == on_node
+    return sent / (machine.local_bandwidth if within else machine.node_bandwidth / on_node)
 
 
 def plan_montecarlo(

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import math
+import os
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 
 from petacomm.base.errors import ConvergenceError, DataError
+from petacomm.base.files import write_errors
 from petacomm.base.stop_request import StopRequest
 from petacomm.base.timers import Timers
 from petacomm.base.typing import FloatArray
+from petacomm.mpi import agree_on_errors
 from petamap.data.config import RunConfig
 from petamap.mapmaking.filter_and_bin import FilterAndBin
 from petamap.mapmaking.recycling import Deflation
 from petamap.mapmaking.right_hand_side import Dataset, RightHandSide, binned_map, right_hand_sides
+from petamap.mapmaking.slabs import Slabs
 from petamap.mapmaking.solution import Solution, SolverCheckpoint
 from petamap.mapmaking.stop_rule import Iteration, SolverTolerance
 from petamap.mapmaking.system import MapmakingSystem
 from petamap.sky.healpix import Healpix
+from petamap.sky.ring_distribution import RingDistribution
 
 # Digits of progress where a tolerance of 0 asks for all.
 _MOST_DIGITS = 16.0
@@ -197,20 +204,51 @@ class FilterMapper(Mapper):
 
 
 class MapGatherer:
-    """Gathering of maps from the owners of their pixels, in ring ordering. Collective.
+    """Way of maps from the owners of their pixels to one rank, or to the owners of their rings. Collective.
 
     Parameters
     ----------
     system : MapmakingSystem
         System with HEALPix pixels.
+    distributed : bool
+        Whether all ranks have `rings` of each map; else each has whole maps.
     """
 
-    def __init__(self, system: MapmakingSystem) -> None:
+    def __init__(self, system: MapmakingSystem, distributed: bool = False) -> None:
         solved = system.projection.pixelization
         assert isinstance(solved, Healpix), "checked before the set-up of the system"
         self.comm = system.comm
         self.pixelization = Healpix(solved.n_side)
         self._pixels = solved.reordered(system.keys) if solved.nest else system.keys
+        self.distributed = distributed
+        self.rings = RingDistribution(solved.n_side, self.comm if distributed else None)
+        if distributed:
+            rows, n_pix = self.rings.rows_of(self._pixels), self.pixelization.n_pix
+            self._by_ring = Slabs(self.comm, n_pix, rows, bounds=self.rings.bounds)
+            self._by_slab = Slabs(self.comm, n_pix, self._pixels)
+
+    def to_rings(self, values: FloatArray, empty: float = np.nan) -> FloatArray:
+        """Return columns, (n_owned, n), as the rank's part of a map in rings, float64 (n, n_own).
+
+        `empty` is the value of pixels without an owner.
+        """
+        part = np.ascontiguousarray(self._by_ring.collect(values).T)
+        return part if np.isnan(empty) else np.where(np.isnan(part), empty, part)
+
+    def sha256(self, values: FloatArray) -> str:
+        """Return `map_sha256` of the map with these columns, (n_owned, n), on rank 0; empty on others."""
+        return self._by_slab.sha256(self._by_slab.collect(values))
+
+    def to_disk(self, part: FloatArray, folder: Path) -> FloatArray:
+        """Return the map, (n, n_pix), of the parts of all ranks: on rank 0 in a file without a name."""
+        slabs = Slabs(self.comm, self.pixelization.n_pix, self.rings.pixels)
+        whole = np.empty((len(part), 0))
+        with agree_on_errors(self.comm):
+            if self.comm.rank == 0:
+                whole = _in_file(folder, (len(part), self.pixelization.n_pix))
+        for column, rows, piece in slabs.stream(slabs.collect(np.ascontiguousarray(part.T))):
+            whole[column, rows] = piece
+        return whole
 
     def gather(self, root: int, values: FloatArray, empty: float = np.nan) -> FloatArray | None:
         """Return columns, (n_owned, n), as a map on rank `root`, float64 (n, n_pix); None on other ranks.
@@ -224,3 +262,10 @@ class MapGatherer:
         full = np.full((values.shape[1], self.pixelization.n_pix), empty)
         full[:, pixels] = rows.T
         return full
+
+
+def _in_file(folder: Path, shape: tuple[int, int]) -> FloatArray:
+    """Return an array in a file that nobody else sees, so that it need not stay in memory."""
+    with write_errors(folder), tempfile.TemporaryFile(dir=folder) as file:
+        os.posix_fallocate(file.fileno(), 0, 8 * shape[0] * shape[1])
+        return np.memmap(file, np.float64, "r+", shape=shape)

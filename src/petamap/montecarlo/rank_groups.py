@@ -22,6 +22,7 @@ from petamap.montecarlo.group_plan import (
     fastest,
     group_counts,
     largest_batch,
+    may_distribute,
     plan_group,
 )
 from petamap.planning.distribution_choice import local_machine
@@ -42,6 +43,8 @@ class RankGroups:
         Explanation for the user, one line.
     n_training : int
         Realizations that deflation vectors are found from at once.
+    distributed : bool
+        Whether all ranks of a group make the spectra of each map, as none has room for whole maps.
     """
 
     groups: int
@@ -49,6 +52,7 @@ class RankGroups:
     batch: int
     why: str
     n_training: int = 1
+    distributed: bool = False
 
     def batches(self, numbers: Int64Array) -> Iterator[Int64Array]:
         """Yield the batches of the group of this rank."""
@@ -74,20 +78,25 @@ class RankGroups:
         limit = memory or available_bytes(comm.node_size())
         most = largest_batch(config, self.groups)
 
-        def room(batch: int, n_training: int = 1) -> bool:
-            return comm.max(_bytes_at_once(config, system, batch, n_training) / limit) <= 1
+        def room(batch: int, n_training: int = 1, distributed: bool = False) -> bool:
+            return comm.max(_bytes_at_once(config, system, batch, n_training, distributed) / limit) <= 1
 
+        several = comm.max(-system.comm.size) < -1
+        distributed = several and may_distribute(config) and not room(1)
         batch, n_training = most, options.vectors_from if options.vectors else 1
-        while batch > 1 and not room(batch):
+        while batch > 1 and not room(batch, 1, distributed):
             batch -= 1
-        while n_training > 1 and not room(n_training, n_training):
+        while n_training > 1 and not room(n_training, n_training, distributed):
             n_training -= 1
         held = ", for memory" if batch < most and not options.batch else ""
         batch = options.batch or batch
-        return replace(self, batch=batch, n_training=n_training, why=f"{self.why}; {batch} at once{held}")
+        why = f"{self.why}; {batch} at once{held}" + ", spectra of each on all its ranks" * distributed
+        return replace(self, batch=batch, n_training=n_training, distributed=distributed, why=why)
 
 
-def _bytes_at_once(config: RunConfig, system: MapmakingSystem, batch: int, n_training: int) -> float:
+def _bytes_at_once(
+    config: RunConfig, system: MapmakingSystem, batch: int, n_training: int, distributed: bool
+) -> float:
     """Return the bytes of this rank with so many realizations at once, or vectors found on so many."""
     memory, n_rhs = system.memory, batch * len(MAPPED_PARTS[config.montecarlo.parts])
     kept = kept_vectors(config, n_training)
@@ -96,7 +105,7 @@ def _bytes_at_once(config: RunConfig, system: MapmakingSystem, batch: int, n_tra
     on_node, n_stokes = system.comm.node_size(), system.projection.stokes.n
     beside = bytes_beside(
         config, n_stokes, system.projection.sky.n_pix, system.projection.n_threads, system.comm.size, on_node,
-        batch,
+        batch, distributed,
     )  # fmt: skip
     # what is resident already is that of before the maps
     known = memory.base + memory.samples + memory.preconditioner

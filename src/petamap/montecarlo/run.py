@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,6 @@ from petacomm.base.errors import ConfigError, Interruption
 from petacomm.base.files import check_writable, require_possible
 from petacomm.base.progress import Progress, SilentProgress
 from petacomm.base.stop_request import StopRequest
-from petacomm.base.threads import map_threads
 from petacomm.base.timers import Timers
 from petacomm.base.typing import AnyArray, FloatArray, Int64Array
 from petacomm.base.weak_method import weak_method
@@ -33,18 +32,17 @@ from petamap.mapmaking.system import MapmakingSystem
 from petamap.montecarlo.draws import Draws, Realization
 from petamap.montecarlo.file_layout import (
     FILTER_AND_BIN,
-    UNFILTERED,
     make_file_layout,
     montecarlo_file_name,
     run_id,
 )
-from petamap.montecarlo.mapper import FilterMapper, MapGatherer, MappedDataset, Mapper
+from petamap.montecarlo.mapper import FilterMapper, MapGatherer, Mapper
 from petamap.montecarlo.rank_groups import choose_rank_groups, kept_vectors
+from petamap.montecarlo.spectra_writer import SpectraWriter
 from petamap.montecarlo.store import DONE, FAILED, TO_DO, Store
 from petamap.montecarlo.store_opening import existing_store, open_store
 from petamap.montecarlo.weights import load_mask, pixel_weights
 from petamap.sky.healpix import Healpix
-from petamap.sky.map_digest import map_sha256
 from petamap.spectra.measure import make_bins
 from petamap.spectra.options import spectra_choices
 from petamap.spectra.pseudo_cl import PseudoClEstimator
@@ -203,10 +201,11 @@ class _MonteCarlo:
         make_bins(self.choices, self.pixelization.n_side, 3 * self.pixelization.n_side - 1)
         if self.choices.pure and chosen.stokes == "I":
             raise ConfigError("an I map has no B that could be pure", mend='spectra.purify = "none"')
+        self.mask: FloatArray | None = None
         with agree_on_errors(self.comm):
-            self.mask: FloatArray | None = load_mask(self.choices, self.pixelization, chosen.frame)
             if self.comm.rank == 0:
                 self._check_file()
+                self.mask = load_mask(self.choices, self.pixelization, chosen.frame)
 
     def _check_fixed(self) -> None:
         fixed, parts = self.options.fixed, self.options.parts
@@ -246,18 +245,38 @@ class _MonteCarlo:
         kind = FilterMapper if self._filters else Mapper
         report = weak_method(self._report_batch)
         self.mapper = kind(system, self.config, self.stage.timers, report, self.stop)
-        self.gatherer = MapGatherer(system)
-        self.weights = pixel_weights(system, self.gatherer, self.draws, self.choices, self.mask)
+        distributed = self.rank_groups.distributed
+        self.gatherer = MapGatherer(system, distributed)
+        weights = pixel_weights(system, self.gatherer, self.draws, self.choices, self._mask_of_group())
         self.mask = None
+        share = {} if distributed else {"share": partial(share_on_nodes, system.comm)}
         self.estimator = PseudoClEstimator(
-            self.pixelization, self.weights, system.projection.stokes.n, self.choices.keep_dipole,
-            self.choices.pure, self.choices.iterations, partial(share_on_nodes, system.comm),
+            self.pixelization, weights, system.projection.stokes.n, self.choices.keep_dipole,
+            self.choices.pure, self.choices.iterations, rings=self.gatherer.rings,
+            n_threads=self.stage.n_threads if distributed else 1, **share,
         )  # fmt: skip
+
+    def _mask_of_group(self) -> FloatArray | None:
+        """Return the mask on the first rank of each group."""
+        if self.choices.mask is None or self.rank_groups.groups == 1:
+            return self.mask
+        mask = spread_on_nodes(self.comm, self.mask)
+        return mask if self.stage.comm.rank == 0 else None
 
     def _open_file(self) -> None:
         """Create the file or open the existing one, and find the realizations to do."""
+        weights = self.estimator.weights
+        if self.gatherer.distributed and self.rank_groups.group == 0:
+            weights = self.gatherer.to_disk(weights, self.path.parent)
         layout = make_file_layout(
-            self.config, self.stage, self.draws, self.estimator, self.choices, self.numbers, self.fixed
+            self.config,
+            self.stage,
+            self.draws,
+            self.estimator,
+            weights,
+            self.choices,
+            self.numbers,
+            self.fixed,
         )
         damage = ""
         with agree_on_errors(self.comm):
@@ -271,7 +290,6 @@ class _MonteCarlo:
             self.stage.warn(f"{self.path} was damaged, and what was is made anew: {damage}")
         with agree_on_errors(self.comm):
             self.store = Store(self.path)
-        self.parts: tuple[str, ...] = self.store.attributes["parts"]
         status = self.comm.bcast(self.store.status)
         self.to_do: Int64Array = self.numbers[status == TO_DO]
 
@@ -284,7 +302,10 @@ class _MonteCarlo:
         self.progress.begin("realizations", float(len(self.to_do)), "realizations")
         self.n_before = len(self.numbers) - len(self.to_do)
         self.reported, self.finished, self.n_batch, self.n_made = 0.0, 0, 0, 0
-        self.fixed_map = self._map_fixed()
+        self.writer = SpectraWriter(
+            self.stage, self.stop, self.draws, self.gatherer, self.estimator, self.store, self._map_fixed(),
+            added=self.fixed == "add", keep_maps=self.options.maps,
+        )  # fmt: skip
         self.stop.defer()
         self.pace = self.checkpoints.pace(self.stage.comm)
         interrupted: Interruption | None = None
@@ -373,68 +394,12 @@ class _MonteCarlo:
         with self.stage.timers.phase("spectra"):
             for first in range(0, len(batch), at_once):
                 numbered = range(first, min(first + at_once, len(batch)))
-                self._make_spectra(
+                self.writer.write(
                     [(batch[k], datasets[k * len(solved) : (k + 1) * len(solved)]) for k in numbered]
                 )
             with agree_on_errors(comm):
                 if comm.rank == 0:
                     self.checkpoints.discard(name)
-
-    def _make_spectra(self, made: Sequence[tuple[Realization, Sequence[MappedDataset]]]) -> None:
-        """Make and write the spectra of realizations, of each on one rank. Collective on the group."""
-        comm = self.stage.comm
-        to_write: list[tuple[Realization, Sequence[MappedDataset], list[FloatArray]]] = []
-        for k, (realization, mapped) in enumerate(made):
-            maps = [self.gatherer.gather(k % comm.size, each) for each in self._values(mapped)]
-            if k % comm.size == comm.rank:
-                to_write.append((realization, mapped, [values for values in maps if values is not None]))
-        with agree_on_errors(comm), self.stop.ending_at_once():
-            map_threads(lambda item: self._write(*item), to_write, self.stage.n_threads)
-
-    def _values(self, mapped: Sequence[MappedDataset]) -> list[FloatArray]:
-        """Return the maps of a realization, then that of its unfiltered sky, where it is kept."""
-        values = [each.values for each in mapped]
-        sky = dict(zip(self.draws.solved, mapped, strict=True)).get("sky")
-        if f"pseudo/{UNFILTERED}" in self.store.rows and sky is not None:
-            values.append(sky.values if sky.unfiltered is None else sky.unfiltered)
-        return values
-
-    def _write(
-        self, realization: Realization, mapped: Sequence[MappedDataset], maps: Sequence[FloatArray]
-    ) -> None:
-        errors = [each.error for each in mapped if each.error]
-        if errors:
-            self.store.fail(realization.number, errors[0])
-            return
-        n = len(self.draws.solved)
-        row: dict[str, AnyArray] = {
-            "iterations": np.array([each.iterations for each in mapped]),
-            "residual": np.array([each.residual for each in mapped]),
-            "error_bound": np.array([each.error_bound for each in mapped]),
-            "hash": np.array([map_sha256(values).encode() for values in maps[:n]]),
-        }
-        if len(maps) > n:
-            row[f"pseudo/{UNFILTERED}"] = self.estimator.pseudo(maps[n]).values
-        for part, values in self._parts_of(maps[:n]):
-            row[f"pseudo/{part}"] = self.estimator.pseudo(values).values
-            if self.options.maps:
-                row[f"maps/{part}"] = values.copy()
-        if "input" in self.store.rows:
-            row["input"] = realization.input(self.estimator.names, self.estimator.l_max)
-        self.store.write(realization.number, row)
-
-    def _parts_of(self, maps: Sequence[FloatArray]) -> Iterator[tuple[str, FloatArray]]:
-        """Yield the parts of a realization and their maps, (n_stokes, n_pix), which are overwritten."""
-        by_part = dict(zip(self.draws.solved, maps, strict=True))
-        yield from ((part, by_part[part]) for part in self.parts if part != "both")
-        if "both" in self.parts:
-            both = by_part.get("both")
-            if both is None:
-                both = by_part["sky"]
-                both += by_part["noise"]
-            if self.fixed == "add" and self.fixed_map is not None:
-                both += self.fixed_map
-            yield "both", both
 
     # --- after the last
 
@@ -473,7 +438,7 @@ class _MonteCarlo:
         space = self.mapper.space
         return summary.MonteCarlo(
             file=self.path.name,
-            parts=self.parts,
+            parts=self.writer.parts,
             solved=self.draws.solved,
             first=int(self.numbers[0]),
             realizations=len(self.numbers),

@@ -32,6 +32,7 @@ FORMAT, VERSION = "petamap-montecarlo", 2
 TO_DO, DONE, FAILED, DAMAGED = 0, 1, 2, 3  # no file has the last as a status
 ERROR_BYTES, HASH_BYTES = 240, 64
 _FIXED = "fixed/status"
+_COMPARED = 1 << 24  # bytes at once
 _HEAD_BYTES = 1 << 16  # for headers, names and attributes of HDF5
 
 Attributes: TypeAlias = Mapping[str, Any]
@@ -302,6 +303,18 @@ class Store:
         """Return the current bytes of an array."""
         item = self._arrays[name]
         return self._read(item.offset, item.n_bytes)
+
+    def has_bytes(self, name: str, array: AnyArray) -> bool:
+        """Return whether the current bytes of an array are those of another, C-contiguous one."""
+        item, content = self._arrays[name], array.reshape(-1).view(np.uint8)
+        starts = range(0, item.n_bytes, _COMPARED)
+        return len(content) == item.n_bytes and all(
+            np.array_equal(
+                np.frombuffer(self._read(item.offset + at, min(_COMPARED, item.n_bytes - at)), np.uint8),
+                content[at : at + _COMPARED],
+            )
+            for at in starts
+        )
 
     @property
     def status(self) -> UInt8Array:

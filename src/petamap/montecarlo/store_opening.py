@@ -37,7 +37,7 @@ def open_store(path: Path, layout: StoreLayout, force: bool) -> tuple[Store, str
     constants, status, computed = old.damaged_constants(), old.verified_status(), old.verified_computed()
     for name, array in layout.common.items():
         # By bytes: the header may be damaged, and name another type.
-        if name in old and name not in constants and old.read_bytes(name) != array.tobytes():
+        if name in old and name not in constants and not old.has_bytes(name, array):
             raise ConfigError(
                 f"was made with other {name}: the data have changed", where=str(path),
                 mend="--force starts anew; or choose another --out",

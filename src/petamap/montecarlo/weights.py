@@ -6,19 +6,20 @@ import numpy as np
 
 from petacomm.base.errors import DataError
 from petacomm.base.typing import FloatArray
-from petacomm.mpi import agree_on_errors, spread_on_nodes
+from petacomm.mpi import agree, agree_on_errors, spread_on_nodes
 from petamap.mapmaking.binning import DIAGONAL
 from petamap.mapmaking.system import MapmakingSystem
 from petamap.montecarlo.draws import Draws
 from petamap.montecarlo.mapper import MapGatherer
 from petamap.sky.healpix import Healpix
+from petamap.sky.ring_distribution import RingDistribution
 from petamap.spectra.masks import apodize
 from petamap.spectra.measure import SpectraChoices
 from petamap.spectra.run_maps import inverse_variance, read_mask
 
 
-def load_mask(choices: SpectraChoices, pixelization: Healpix, frame: str) -> FloatArray:
-    """Return the chosen mask, or 1 everywhere without one, float64 (n_pix,).
+def load_mask(choices: SpectraChoices, pixelization: Healpix, frame: str) -> FloatArray | None:
+    """Return the chosen mask, float64 (n_pix,), or None where none is chosen.
 
     Raises
     ------
@@ -26,7 +27,7 @@ def load_mask(choices: SpectraChoices, pixelization: Healpix, frame: str) -> Flo
         If the mask does not match the pixelization, or leaves no pixel.
     """
     if choices.mask is None:
-        return np.ones(pixelization.n_pix)
+        return None
     mask = read_mask(choices.mask, pixelization, frame, choices.threshold)
     if not mask.any():
         raise DataError("the mask leaves no pixel", where=str(choices.mask))
@@ -37,9 +38,9 @@ def pixel_weights(
     system: MapmakingSystem, gatherer: MapGatherer, draws: Draws, choices: SpectraChoices,
     mask: FloatArray | None,
 ) -> FloatArray:  # fmt: skip
-    """Return the weights of I, and of Q and U, float64 (2, n_pix), at most 1, once on each node. Collective.
+    """Return the weights of I, and of Q and U, float64 (2, n_pix), at most 1. Collective.
 
-    The mask, (n_pix,), is that of rank 0.
+    The mask, (n_pix,), is that of rank 0. Weights are whole, once on each node, or those of the rank's rings.
 
     Weights ``auto`` are proportional to 1 / (sigma^2 + S), with the white noise variance sigma^2 of a pixel
     and the variance S of the simulated sky. With purification, the weights of Q and U are the apodized mask,
@@ -54,24 +55,30 @@ def pixel_weights(
     diagonal = statistics.covariance[:, DIAGONAL[system.projection.stokes.n]]
     alive = ((statistics.hits > 0) & ~statistics.dead).astype(np.float64)
     columns = np.concatenate((alive[:, None], (alive * statistics.hits)[:, None], diagonal), axis=1)
+    if gatherer.distributed:
+        part = gatherer.to_rings(columns, 0.0)
+        if choices.mask is not None:
+            part[0] *= spread_on_nodes(system.comm, mask)[gatherer.rings.pixels]
+        return _weights_of(part, gatherer.rings, draws, choices, system.projection.n_threads)
     gathered, weights = gatherer.gather(0, columns, 0.0), None
     with agree_on_errors(system.comm):
-        if gathered is not None and mask is not None:
-            weights = _weights_of(gathered, gatherer.pixelization, draws, choices, mask)
+        if gathered is not None:
+            gathered[0] *= 1.0 if mask is None else mask
+            weights = _weights_of(gathered, gatherer.rings, draws, choices)
     return spread_on_nodes(system.comm, weights)
 
 
 def _weights_of(
-    columns: FloatArray, pixelization: Healpix, draws: Draws, choices: SpectraChoices, mask: FloatArray
+    columns: FloatArray, rings: RingDistribution, draws: Draws, choices: SpectraChoices, n_threads: int = 1
 ) -> FloatArray:
-    """Return the weights of whether pixels are mapped, of hits, and of variances, (n, n_pix)."""
-    seen, hits, *variances = columns
+    """Return weights of mask where pixels are mapped, of hits, and of variances, (n, n_pix). Collective."""
+    masked, hits, *variances = columns
     soft = apodize(
-        seen * mask, pixelization, choices.apodization, choices.kind, band_limited=bool(choices.pure)
+        masked, Healpix(rings.n_side), choices.apodization, choices.kind, n_threads, bool(choices.pure), rings
     )
-    if not soft.any():
-        raise DataError("mask and samples have no pixel in common", where=str(choices.mask or "the maps"))
-    weights = _weights(choices.weights, seen, hits, variances, draws.sky_variance(pixelization.n_side))
+    nothing = DataError("mask and samples have no pixel in common", where=str(choices.mask or "the maps"))
+    agree(rings.comm, None if rings.comm.max(float(soft.any())) else nothing)
+    weights = _weights(choices.weights, hits, variances, draws.sky_variance(rings.n_side), rings)
     weights = weights * soft
     if choices.pure and choices.weights == "auto":
         weights[1] = soft
@@ -79,16 +86,19 @@ def _weights_of(
 
 
 def _weights(
-    choice: str, seen: FloatArray, hits: FloatArray, variances: list[FloatArray], sky: dict[str, float]
+    choice: str, hits: FloatArray, variances: list[FloatArray], sky: dict[str, float], rings: RingDistribution
 ) -> FloatArray:
     if choice in ("uniform", "hits"):
-        weights = seen if choice == "uniform" else hits / hits.max(initial=1.0)
+        most = 1.0 if choice == "uniform" else rings.comm.max(float(hits.max(initial=1.0)))
+        weights = (hits > 0).astype(np.float64) if choice == "uniform" else hits / most
         return np.stack((weights, weights))
     by_kind = {"T": variances[0]} if len(variances) != 2 else {}
     if len(variances) > 1:
         by_kind["P"] = 0.5 * (variances[-2] + variances[-1])
     inverse = [
-        inverse_variance(variance, (seen > 0) & (variance > 0), sky[kind] if choice == "auto" else 0.0)
+        inverse_variance(
+            variance, (hits > 0) & (variance > 0), sky[kind] if choice == "auto" else 0.0, rings.comm
+        )
         for kind, variance in by_kind.items()
     ]
     return np.stack((inverse[0], inverse[-1]))

@@ -37,11 +37,14 @@ def analyse(
     """
     rings = _distribution(n_side)
     area = 4 * np.pi / rings.bounds[-1]
-    alm: ComplexArray = adjoint_synthesis(maps, rings, l_max, spin, n_threads) * area
+    alm = adjoint_synthesis(maps, rings, l_max, spin, n_threads)
+    alm *= area
     for _ in range(iterations):
         residual = synthesis(alm, rings, l_max, spin, n_threads)
         np.subtract(maps, residual, out=residual)
-        alm += adjoint_synthesis(residual, rings, l_max, spin, n_threads) * area
+        more = adjoint_synthesis(residual, rings, l_max, spin, n_threads)
+        more *= area
+        alm += more
     return alm
 
 

@@ -74,7 +74,8 @@ class RingDistribution:
         if self.comm.size == 1:
             return pixels
         ring = np.searchsorted(self._starts, pixels, side="right") - 1
-        return pixels + (self._rows - self._starts)[ring]
+        found: Int64Array = pixels + (self._rows - self._starts)[ring]
+        return found
 
     def orders(self, last: int, first: int = 0) -> Int64Array:
         """Return those of the numbers `first` to `last` that are this rank's."""
@@ -96,9 +97,25 @@ class RingDistribution:
         """
         return self._exchanged(legendre, 0, len(self.theta), first)
 
-    def to_rings(self, legendre: ComplexArray, first: int, n: int) -> ComplexArray:
-        """Return coefficients (k, n_rings, own of n orders from `first`) as (k, own rings, n). Collective."""
-        return self._exchanged(legendre.swapaxes(1, 2), first, n, 0).swapaxes(1, 2)
+    def order_memory(self, legendre: ComplexArray, n_own: int) -> ComplexArray:
+        """Return memory for coefficients (k, n_rings, n_own) that `to_rings` brings to `legendre`."""
+        if self.comm.size == 1:
+            return legendre
+        return np.empty((len(legendre), len(self.theta), n_own), np.complex128)
+
+    def to_rings(self, held: ComplexArray, first: int, legendre: ComplexArray) -> None:
+        """Write coefficients of the rank's orders as those of its rings, back from `to_orders`. Collective.
+
+        Parameters
+        ----------
+        held : complex128 (k, n_rings, own orders)
+        first : int
+        legendre : complex128 (k, own rings, n)
+            Of the orders from `first` on; where there is one rank, the same memory.
+        """
+        if self.comm.size > 1:
+            n = legendre.shape[2]
+            legendre[...] = self._exchanged(held.swapaxes(1, 2), first, n, 0).swapaxes(1, 2)
 
     def to_multipoles(self, alm: ComplexArray, l_max: int) -> ComplexArray:
         """Return coefficients of the rank's orders, (k, n), as of its multipoles, m-major. Collective."""

@@ -20,7 +20,8 @@ from petacomm.base.typing import ComplexArray, FloatArray
 from petamap.sky.ring_distribution import RingDistribution
 
 # Rings times coefficients of a rank's part: a fraction of a second of one core.
-_PART = 1 << 30
+PART = 1 << 30
+EXCHANGES = 32  # at least, of several ranks: of about a twelfth of the coefficients at most
 _CRITICAL = 4096  # bytes: rows that are multiples of it apart compete for places in the cache
 
 
@@ -52,12 +53,12 @@ def synthesis(
 
     legendre = _legendre(len(alm), rings, l_max)
     for part, orders in _parts(l_max, rings):
-        held = np.empty((len(alm), len(rings.theta), len(orders["mval"])), np.complex128)
+        held = rings.order_memory(legendre[:, :, part], len(orders["mval"]))
         if held.size:
             ducc0.sht.alm2leg(
                 alm=alm, leg=held, spin=spin, lmax=l_max, theta=rings.theta, nthreads=n_threads, **orders
             )
-        legendre[:, :, part] = rings.to_rings(held, part.start, part.stop - part.start)
+        rings.to_rings(held, part.start, legendre[:, :, part])
     found = np.empty((len(alm), rings.n_pix)) if out is None else out
     if found.size:
         ducc0.sht.leg2map(leg=legendre, map=found, nthreads=n_threads, **rings.rings)
@@ -116,8 +117,8 @@ def _parts(l_max: int, rings: RingDistribution) -> Iterator[tuple[slice, dict[st
 
 
 def _bounds(l_max: int, n_rings: int, size: int) -> Iterator[tuple[int, int]]:
-    """Yield first order and end of each part."""
-    ends = np.cumsum(l_max + 1 - np.arange(l_max + 1))
-    n_parts = -(-int(ends[-1]) * n_rings // (size * _PART))
+    """Yield first order and end of each part; of several ranks, for each to have few orders at once."""
+    ends = np.cumsum(l_max + 1 - np.arange(l_max + 1) + (size > 1) * (l_max // 4))
+    n_parts = max(-(-int(ends[-1]) * n_rings // (size * PART)), EXCHANGES if size > 1 else 1)
     edges = np.unique(np.searchsorted(ends, ends[-1] * np.arange(n_parts) / n_parts, side="right"))
     return pairwise([*edges.tolist(), l_max + 1])

@@ -13,9 +13,10 @@ from petacomm.base.arguments import real_array
 from petacomm.base.errors import ConfigError
 from petacomm.base.exact import add_exactly, round_limbs, zero_limbs
 from petacomm.base.typing import BoolArray, FloatArray
-from petacomm.mpi import Communicator
+from petacomm.mpi import Communicator, agree_on_errors
 from petamap.sky.harmonics import analyse, in_ring_order, multipoles, synthesise
 from petamap.sky.healpix import Healpix
+from petamap.sky.ring_distribution import RingDistribution
 from petamap.spectra.transforms import check_weights
 
 Apodization = Literal["C1", "C2", "smooth"]
@@ -26,7 +27,11 @@ _SMOOTHNESS = 5  # the power of the kernel that edges are convolved with
 
 
 def distance_to_masked(
-    mask: FloatArray, pixelization: Healpix, n_threads: int = 1, reach: float = math.pi
+    mask: FloatArray,
+    pixelization: Healpix,
+    n_threads: int = 1,
+    reach: float = math.pi,
+    rings: RingDistribution | None = None,
 ) -> FloatArray:
     """Return the angle from each pixel's centre to the nearest centre of a pixel that is masked.
 
@@ -38,6 +43,8 @@ def distance_to_masked(
     n_threads : int
     reach : float
         Radians; pixels farther away are not searched, which is much faster.
+    rings : RingDistribution, optional
+        Whose pixels the mask is of. Collective: each rank finds those of its own that are masked near by.
 
     Returns
     -------
@@ -46,19 +53,22 @@ def distance_to_masked(
     """
     from scipy.spatial import cKDTree
 
-    masked = mask <= 0
-    if not masked.any():
-        return np.full(len(mask), math.pi)
-    distance = np.zeros(len(mask))
-    if masked.all():
-        return distance
-    directions = pixelization.directions_of(np.arange(pixelization.n_pix), n_threads)
-    tree, limit, inside = cKDTree(directions[masked]), 2 * math.sin(reach / 2) + 1e-9, np.flatnonzero(~masked)
-    for first in range(0, len(inside), _SEARCHED):  # signals are raised between two
-        piece = inside[first : first + _SEARCHED]
-        chords, _ = tree.query(directions[piece], workers=n_threads, distance_upper_bound=limit)
-        distance[piece] = np.where(np.isinf(chords), math.pi, 2 * np.arcsin(np.minimum(chords / 2, 1.0)))
-    return distance
+    rings = rings or RingDistribution(pixelization.n_side)
+    numbers = np.arange(len(mask)) if rings.comm.size == 1 else rings.pixels
+    directions, masked = pixelization.directions_of(numbers, n_threads), mask <= 0
+    limit, inside, near = 2 * math.sin(reach / 2) + 1e-9, np.flatnonzero(~masked), np.full(len(mask), np.inf)
+    near[masked] = 0
+    for rank in range(rings.comm.size):
+        points = rings.comm.bcast(directions[masked] if rank == rings.comm.rank else None, rank)
+        tree = cKDTree(points) if len(points) else None
+        if tree is None:
+            continue
+        for first in range(0, len(inside), _SEARCHED):  # signals are raised between two
+            piece = inside[first : first + _SEARCHED]
+            chords, _ = tree.query(directions[piece], workers=n_threads, distance_upper_bound=limit)
+            near[piece] = np.minimum(near[piece], chords)
+    found: FloatArray = np.where(np.isinf(near), math.pi, 2 * np.arcsin(np.minimum(near / 2, 1.0)))
+    return found
 
 
 def apodize(
@@ -68,6 +78,7 @@ def apodize(
     kind: Apodization = "C2",
     n_threads: int = 1,
     band_limited: bool = False,
+    rings: RingDistribution | None = None,
 ) -> FloatArray:
     """Return a mask with soft edges, which rise from 0 to 1 inside those it has, over `width`.
 
@@ -91,6 +102,8 @@ def apodize(
     n_threads : int
     band_limited : bool
         Whether derivatives of the edges are to be taken, as pure components need.
+    rings : RingDistribution, optional
+        Whose pixels the mask is of, in ring order: collective on its communicator. By default it is whole.
 
     Returns
     -------
@@ -113,8 +126,10 @@ def apodize(
     >>> bool(0 < soft.mean() < north.mean())
     True
     """
-    check_weights(mask, pixelization, "the mask")
-    mask = real_array(mask, "the mask")
+    rings = rings or RingDistribution(pixelization.n_side)
+    with agree_on_errors(rings.comm):
+        check_weights(mask, pixelization, "the mask", rings)
+        mask = real_array(mask, "the mask")
     if not 0 <= width <= math.pi:
         raise ConfigError(f"the width of apodization {width} is not between 0 and pi radians")
     if kind not in APODIZATIONS:
@@ -122,9 +137,9 @@ def apodize(
     if width == 0:
         return mask.copy()
     radius = width / 2 if kind == "smooth" else width / 3 if band_limited else 0.0
-    distance = distance_to_masked(mask, pixelization, n_threads, width)
+    distance = distance_to_masked(mask, pixelization, n_threads, width, rings)
     soft: FloatArray = mask * _edge(distance - radius, width - 2 * radius, kind)
-    return soft if radius == 0 else _convolved(soft, pixelization, radius, n_threads) * (mask > 0)
+    return soft if radius == 0 else _convolved(soft, pixelization, rings, radius, n_threads) * (mask > 0)
 
 
 def _edge(distance: FloatArray, width: float, kind: Apodization) -> FloatArray:
@@ -134,15 +149,17 @@ def _edge(distance: FloatArray, width: float, kind: Apodization) -> FloatArray:
     return x - np.sin(2 * np.pi * x) / (2 * np.pi) if kind == "C1" else 0.5 * (1 - np.cos(np.pi * x))
 
 
-def _convolved(values: FloatArray, pixelization: Healpix, radius: float, n_threads: int) -> FloatArray:
-    """Return weights convolved with the kernel of `apodize`, with negative ringing clipped."""
-    n_side, l_max = pixelization.n_side, 3 * pixelization.n_side - 1
-    alm = analyse(in_ring_order(values, pixelization), n_side, l_max, 0, n_threads=n_threads)
-    alm *= _kernel(radius, l_max)[multipoles(l_max).astype(np.int64)]
-    soft = synthesise(alm, n_side, l_max, 0, n_threads)[0]
+def _convolved(
+    values: FloatArray, pixelization: Healpix, rings: RingDistribution, radius: float, n_threads: int
+) -> FloatArray:
+    """Return weights convolved with the kernel of `apodize`, with negative ringing clipped. Collective."""
+    l_max = 3 * pixelization.n_side - 1
+    alm = analyse(in_ring_order(values, pixelization), rings, l_max, 0, n_threads=n_threads)
+    alm *= _kernel(radius, l_max)[multipoles(l_max, rings).astype(np.int64)]
+    soft = synthesise(alm, rings, l_max, 0, n_threads)[0]
     if pixelization.nest:
         soft = soft[pixelization.reordered(np.arange(pixelization.n_pix))]
-    clipped: FloatArray = np.clip(soft, 0.0, values.max())
+    clipped: FloatArray = np.clip(soft, 0.0, rings.comm.max(float(values.max(initial=0.0))))
     return clipped
 
 

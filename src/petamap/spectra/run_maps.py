@@ -10,6 +10,7 @@ import numpy as np
 
 from petacomm.base.errors import ConfigError, DataError
 from petacomm.base.typing import BoolArray, FloatArray
+from petacomm.mpi import Communicator
 from petamap.data.product_file import read_product, require_pixels
 from petamap.data.run_summary import Product, Summary
 from petamap.sky.covariance_file import PixelCovariance, read_pixel_covariance
@@ -151,12 +152,16 @@ class RunMaps:
         return inverse_variance(variance, known, sky)
 
 
-def inverse_variance(variance: FloatArray, known: BoolArray, sky: float) -> FloatArray:
-    """Return 1 / (variance + sky) over its maximum where the variance is known, else 0, float64 (n_pix,)."""
-    inverse = np.zeros(len(variance))
-    if known.any():
-        inside = variance[known] + sky
-        inverse[known] = inside.min() / inside
+def inverse_variance(
+    variance: FloatArray, known: BoolArray, sky: float, comm: Communicator | None = None
+) -> FloatArray:
+    """Return 1 / (variance + sky) over its maximum where the variance is known, else 0, float64 (n_pix,).
+
+    The maximum is that of all ranks of `comm`. Collective on it.
+    """
+    inverse, inside = np.zeros(len(variance)), variance[known] + sky
+    least = float(inside.min(initial=np.inf))
+    inverse[known] = (least if comm is None else -comm.max(-least)) / inside
     return inverse
 
 

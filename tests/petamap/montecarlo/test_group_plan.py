@@ -75,6 +75,24 @@ def test_memory_grows_with_what_is_mapped_at_once():
     assert largest_batch(configured("montecarlo.realizations=2"), 2) == 1
 
 
+def test_spectra_are_made_on_all_ranks_where_whole_maps_have_no_room():
+    ways = ["montecarlo.groups=1", "map.n_side=256", "source.1.n_side=8"]
+    (whole,) = planned(*ways)
+    assert not whole.distributed
+    limit = f"resources.memory={int(whole.memory) - 1} B"
+    (dealt,) = planned(*ways, limit)
+    one = 8 * 12 * 256**2
+    # 19 maps of a component and more, of which each of 4 ranks has a quarter
+    assert dealt.distributed and 13 * one < whole.memory - dealt.memory < 19 * one
+    assert planned(*ways, "resources.memory=10 GB")[0].distributed is False
+    (alone,) = planned(*ways[1:], "montecarlo.groups=4", limit)
+    assert alone.ranks == 1 and not alone.distributed
+    for kept in ("montecarlo.maps=true", "montecarlo.fixed=add"):  # whole in the file
+        assert not planned(*ways, limit, kept)[0].distributed
+    (mask,) = planned(*ways, limit, f"spectra.mask={__file__}")
+    assert mask.memory == dealt.memory + one
+
+
 def test_predicted_memory_is_that_of_the_run(tmp_path):
     file = tmp_path / "tiny.toml"
     file.write_text(TINY, encoding="utf-8")
@@ -110,3 +128,6 @@ def test_the_command_prints_a_table_and_json(tmp_path, capsys):
     rows = json.loads(capsys.readouterr().out)
     fields = {one.name for one in dataclasses.fields(GroupPlan)}
     assert all(set(row) == fields | {"seconds"} for row in rows) and [row["groups"] for row in rows] == [1, 2]
+    assert "+ spectra of each map on all ranks" not in text
+    assert main([*words, "resources.memory=2 MB"]) == 0
+    assert "+ spectra of each map on all ranks" in capsys.readouterr().out

@@ -1,15 +1,21 @@
 """Tests that the bytes of the file do not depend on ranks, groups, batches and threads."""
 
 import hashlib
+import math
 import tempfile
 from pathlib import Path
+from unittest import mock
 
+import numpy as np
 import pytest
 from cases import cases
-from montecarlo_runs import made
-from mpi import run_ranks
+from montecarlo_runs import arrays, configured, made
+from mpi import check_same_on_ranks, run_ranks
 
 from petacomm.mpi import SerialCommunicator
+from petamap.montecarlo import rank_groups
+from petamap.sky.healpix import Healpix
+from petamap.sky.map_file import write_map
 
 ALWAYS = ("montecarlo.realizations=20", "montecarlo.vectors=6", "source.0.duration=3 h")
 AUTO, PAIRS = ("auto", "auto"), ("pairwise", "time-major")
@@ -40,6 +46,69 @@ def print_digests(comm):
     found = _digests(comm)
     if comm.rank == 0:
         print("FOUND", *found)
+
+
+# made of parts of maps alike: fit of the dipole, apodized and band-limited masks, pure B, sums of parts
+PLAIN = ("montecarlo.realizations=3", "source.0.duration=3 h", "map.n_side=8")
+CHOSEN = {
+    "plain": PLAIN,
+    "pure": (*PLAIN, "spectra.apodize=40 deg", "spectra.purify=B", "spectra.keep_dipole=true"),
+    "together": (*PLAIN, "spectra.apodize=30 deg", "spectra.weights=hits", "montecarlo.parts=together"),
+}
+
+
+def no_room_for_whole_maps():
+    def needed(config, system, batch, n_training, distributed):
+        return 0.0 if distributed else math.inf
+
+    return mock.patch.object(rank_groups, "_bytes_at_once", needed)
+
+
+def digests_of_parts(comm):
+    """Return the digests of files whose maps are whole on one process, and have no room on one of several."""
+    found = []
+    for settings in CHOSEN.values():
+        out = Path(comm.bcast(tempfile.mkdtemp()))
+        for _ in range(2):  # the second time, the file is read and found to have the same weights
+            with no_room_for_whole_maps():
+                summary = made(out, *settings, "montecarlo.groups=1", comm=comm)
+            assert ("spectra of each on all its ranks" in summary.montecarlo.why) == (comm.size > 1)
+        found.append(hashlib.sha256((out / "tiny_mc.h5").read_bytes()).hexdigest())
+    return found
+
+
+@pytest.mark.parametrize("n_ranks", cases(2, long=(3, 5)))
+def test_spectra_of_parts_of_maps(n_ranks):
+    check_same_on_ranks(digests_of_parts, n_ranks)
+
+
+def test_groups_have_parts_of_maps_of_their_own():
+    check_same_on_ranks(digests_in_groups, 4)
+
+
+def digests_in_groups(comm):
+    """Return the digest of a file that groups of several processes have made, with a mask."""
+    out = Path(comm.bcast(tempfile.mkdtemp()))
+    mask = out / "mask.fits"
+    if comm.rank == 0:
+        half = np.arange(768) > 300
+        write_map(
+            mask,
+            half.astype(float),
+            Healpix(8),
+            names=["mask"],
+            unit="",
+            run_id="test",
+            frame=configured().map.frame,
+        )
+    comm.barrier()
+    chosen = (*PLAIN, f"spectra.mask={mask}", "spectra.apodize=30 deg", "montecarlo.groups=2")
+    with no_room_for_whole_maps():
+        summary = made(out, *chosen, comm=comm)
+    assert ("spectra of each on all its ranks" in summary.montecarlo.why) == (comm.size > 1)
+    comm.barrier()
+    found = arrays(out)
+    return [found[name].tobytes() for name in ("weights", "pseudo/both", "hash")]
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ L_MAX = 255  # rows of 4096 bytes, which are kept apart by more
 
 @pytest.fixture(params=[1 << 14, 1 << 20, 1 << 40])
 def part(request, monkeypatch):
-    monkeypatch.setattr(ring_transforms, "_PART", request.param)
+    monkeypatch.setattr(ring_transforms, "PART", request.param)
     return request.param
 
 
@@ -40,7 +40,7 @@ def test_bits_are_those_of_ducc0(part, spin, n_threads):
 @pytest.mark.parametrize("l_max", [0, 1, 2, 47])
 @pytest.mark.parametrize("n_rings", [1, 10, 3000])
 def test_parts_hold_each_order_once(monkeypatch, l_max, n_rings):
-    monkeypatch.setattr(ring_transforms, "_PART", 9000)
+    monkeypatch.setattr(ring_transforms, "PART", 9000)
     for size in (1, 7):
         parts = list(ring_transforms._bounds(l_max, n_rings, size))
         orders = [np.arange(first, last) for first, last in parts]
@@ -50,7 +50,7 @@ def test_parts_hold_each_order_once(monkeypatch, l_max, n_rings):
 
 
 def test_a_transform_that_nobody_waits_for_ends_amid_its_parts(monkeypatch):
-    monkeypatch.setattr(ring_transforms, "_PART", 1000)
+    monkeypatch.setattr(ring_transforms, "PART", 1000)
     begun, seen = threading.Event(), []
     parts = ring_transforms._parts
 
@@ -88,7 +88,7 @@ def _chosen(n_side, l_max):
 
 def distributed_transforms(comm):
     """Return the digests of transforms whose parts are put together, and check what a rank holds."""
-    ring_transforms._PART, found = 1 << 16, []
+    ring_transforms.PART, found = 1 << 16, []
     for n_side, l_max in ((1, 2), (2, 3), (8, 31), (16, 47)):
         rings = RingDistribution(n_side, comm)
         maps, alm = _chosen(n_side, l_max)
