@@ -23,8 +23,10 @@ def gather_amplitudes(system: MapmakingSystem, solution: Solution) -> AmplitudeT
     amplitudes = projection.amplitudes
     if amplitudes is None:
         raise ValueError("there are no templates")
-    held = rows.scatter_fwd(solution.map.gaps)[-amplitudes.n :, 0] if amplitudes.n else np.zeros(0)
-    values = held * amplitudes.scale * amplitudes.row_units() / amplitudes.divisors()
+    held = rows.scatter_fwd(solution.map.gaps)[:, 0]  # on all ranks: some may have no amplitudes
+    values = (
+        held[len(held) - amplitudes.n :] * amplitudes.scale * amplitudes.row_units() / amplitudes.divisors()
+    )
     parts = rows.comm.gather((amplitudes.keys, values))
     if parts is None:
         return None
