@@ -83,6 +83,8 @@ def exchange_on_nodes(comm: Communicator, made: Mapping[int, Any], wanted: Seque
     ResourceError
         On all ranks, if any node has no room for the arrays.
     """
+    if comm.size == 1:
+        return {number: made[number] for number in wanted if number in made}
     buffers: list[pickle.PickleBuffer] = []
     pickled = {}
     for number, one in made.items():

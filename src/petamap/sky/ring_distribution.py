@@ -51,7 +51,7 @@ class RingDistribution:
         for begin, part in zip(self.bounds, parts, strict=False):
             self._rows[part] = begin + np.cumsum(self._n_phi[part]) - self._n_phi[part]
         mine = parts[self.comm.rank]
-        places = (self._rows[mine] - self.bounds[self.comm.rank]).astype(np.uintp)
+        places = (self._rows[mine] - self.bounds[self.comm.rank]).astype(whole["ringstart"].dtype)
         self.rings: Rings = {
             "nphi": whole["nphi"][mine].copy(), "phi0": whole["phi0"][mine].copy(), "ringstart": places
         }  # fmt: skip

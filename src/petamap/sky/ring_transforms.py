@@ -112,8 +112,7 @@ def _parts(l_max: int, rings: RingDistribution) -> Iterator[tuple[slice, dict[st
     for first, last in _bounds(l_max, len(rings.theta), rings.comm.size):
         end_if_cancelled()
         mine = slice(*np.searchsorted(own, (first, last)))
-        told = {"mval": own[mine].astype(np.uintp), "mstart": starts[mine].astype(np.uintp)}
-        yield slice(first, last), told
+        yield slice(first, last), {"mval": own[mine].copy(), "mstart": starts[mine].copy()}
 
 
 def _bounds(l_max: int, n_rings: int, size: int) -> Iterator[tuple[int, int]]:

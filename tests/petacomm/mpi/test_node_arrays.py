@@ -47,7 +47,7 @@ def check_exchange(comm):
     assert sorted(found) == sorted(set(wanted))
     for number, one in found.items():
         np.testing.assert_array_equal(one["a"], np.full(1000, number // 10 + number % 10))
-        assert one["b"] == "text" and not one["a"].flags.writeable
+        assert one["b"] == "text" and (comm.size == 1 or not one["a"].flags.writeable)
     assert exchange_on_nodes(comm, {}, []) == {}
 
 
