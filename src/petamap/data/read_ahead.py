@@ -36,9 +36,8 @@ class ReadAhead:
     """Samples of the detectors of an observation in a file, which are asked for in their order.
 
     A piece is `PIECE` samples of a row, or less of whole chunks, or all rows where they are no more. A thread
-    reads those that follow
-    what is asked for. What it fails to read is read again by those who ask: errors come from there, and name
-    what was asked for.
+    reads those that follow what is asked for. What it fails to read is read again by those who ask: errors
+    come from there, and name what was asked for.
 
     Parameters
     ----------
