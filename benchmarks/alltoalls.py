@@ -5,9 +5,8 @@
 prints the tables of docs/petacomm/partitions.md; no MPI. The plots of LLNL-POST-563791 are pictures alone.
 """
 
-import sys
-
 import numpy as np
+from tables import print_tables, row
 
 from petacomm.mapping import CommunicationGraph, Placement
 from petacomm.mapping.communicator_shapes import alltoall_links_per_node
@@ -19,11 +18,6 @@ from petacomm.topology import Torus, load_machine
 
 MESSAGE = 4096
 BLUE_GENE_P, BLUE_GENE_Q = load_machine("bluegene-p"), load_machine("bluegene-q")
-
-
-def row(*cells):
-    """Print a row of a table."""
-    print("| " + " | ".join(map(str, cells)) + " |", flush=True)
 
 
 def node_rate(graph, placement, torus, machine):
@@ -155,15 +149,5 @@ LINKS = {"bluegene-p": 374e6, "bluegene-q": 1.8e9}
 PARTS = {"pf3d": pf3d, "shapes": shapes, "partitions": partitions}
 
 
-def main():
-    """Print the tables of the parts that are named, or all."""
-    names = sys.argv[1:] or list(PARTS)
-    if unknown := [name for name in names if name not in PARTS]:
-        sys.exit(f"no part '{unknown[0]}': {', '.join(PARTS)}")
-    for name in names:
-        PARTS[name]()
-        print()
-
-
 if __name__ == "__main__":
-    main()
+    print_tables(PARTS)

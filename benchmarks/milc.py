@@ -7,9 +7,9 @@ Waters, 2011) has the curves as pictures alone: what stands beside ours is what 
 """
 
 import math
-import sys
 
 import numpy as np
+from tables import print_tables, row
 
 from petacomm.mapping import Placement
 from petacomm.mapping.cliques import place_blocks
@@ -34,11 +34,6 @@ RUNS = {
     "jaguar": (load_machine("jaguar"), 8, 850, (8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)),
     "odin": (ODIN, 4, 550, (8, 16, 32, 64, 128, 256, 512)),
 }
-
-
-def row(*cells):
-    """Print a row of a table."""
-    print("| " + " | ".join(map(str, cells)) + " |", flush=True)
 
 
 def packed_work(side):
@@ -117,15 +112,5 @@ RATES = {"jaguar": 1.04e9, "percs": 3.1e9, "bluegene-p": 0.34e9, "frontier": 3.2
 PARTS = {"scaling": scaling, "packing": packing}
 
 
-def main():
-    """Print the tables of the parts that are named, or all."""
-    names = sys.argv[1:] or list(PARTS)
-    if unknown := [name for name in names if name not in PARTS]:
-        sys.exit(f"no part '{unknown[0]}': {', '.join(PARTS)}")
-    for name in names:
-        PARTS[name]()
-        print()
-
-
 if __name__ == "__main__":
-    main()
+    print_tables(PARTS)

@@ -7,13 +7,13 @@ prints the tables of docs/petacomm/partitions.md; ten minutes on one core. Print
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from tables import print_tables, row
 
 from petacomm.mapping import Placement
 from petacomm.mapping.job_time import predict_phases
@@ -66,11 +66,6 @@ def saved(run: PublishedRun) -> float:
     manager, system = run.allocation(), run.system
     totals = [sum(step_hop_bytes(manager, make(manager, system), system).values()) for make in MAPS]
     return 1 - totals[1] / totals[0]
-
-
-def row(*cells: Any) -> None:
-    """Print a row of a table."""
-    print("| " + " | ".join(map(str, cells)) + " |", flush=True)
 
 
 def making() -> None:
@@ -250,15 +245,5 @@ def seconds_of(
 PARTS = {"maps": making, "hops": hops, "steps": steps, "readings": readings, "links": links}
 
 
-def main() -> None:
-    """Print the tables of the parts that are named, or all."""
-    names = sys.argv[1:] or list(PARTS)
-    if unknown := [name for name in names if name not in PARTS]:
-        sys.exit(f"no part '{unknown[0]}': {', '.join(PARTS)}")
-    for name in names:
-        PARTS[name]()
-        print(flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    print_tables(PARTS)

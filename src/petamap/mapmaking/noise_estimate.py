@@ -51,13 +51,13 @@ class MeasuredNoise:
         By observation, detector and interval.
     modes : dict
         What detectors share, by observation and interval.
-    taken : dict
-        Of streams that could not be measured: whose spectrum they have.
+    substitutes : dict
+        Streams whose spectrum those have that could not be measured.
     """
 
     spectra: dict[StreamKey, TabulatedPsd]
     modes: dict[tuple[int, int], EstimatedModes]
-    taken: dict[StreamKey, StreamKey] = field(default_factory=dict)
+    substitutes: dict[StreamKey, StreamKey] = field(default_factory=dict)
 
     def whole_spectrum(self, key: StreamKey) -> TabulatedPsd:
         """Return the spectrum of a stream, with its part of what detectors share."""
@@ -126,8 +126,8 @@ class NoiseEstimate:
         Whether the solver reached its tolerance in all rounds.
     predicted_bytes : int
         Memory of this rank in the round that was predicted to need most.
-    taken : dict
-        Of streams with too few good samples: the stream whose noise they take.
+    substitutes : dict
+        Streams whose noise those with too few good samples have.
     """
 
     observations: list[Observation]
@@ -136,7 +136,7 @@ class NoiseEstimate:
     change: float
     maps_converged: bool
     predicted_bytes: int
-    taken: dict[StreamKey, StreamKey]
+    substitutes: dict[StreamKey, StreamKey]
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,7 @@ class NoiseEstimator:
         converged = all(one.converged for one in rounds)
         most = max(one.predicted_bytes for one in rounds)
         return NoiseEstimate(
-            *noise.declare(self.observations), len(rounds), change, converged, most, noise.taken
+            *noise.declare(self.observations), len(rounds), change, converged, most, noise.substitutes
         )
 
     def _first_round(self) -> _Round:
@@ -281,7 +281,7 @@ class NoiseEstimator:
             found.spectra.update(part.spectra)
             found.modes.update(part.modes)
             every.update(of_part)
-        complete(found, every, last, self.observations)
+        _fill_unmeasured(found, every, last, self.observations)
         # sums over them have one order
         return replace(
             found, spectra=dict(sorted(found.spectra.items())), modes=dict(sorted(found.modes.items()))
@@ -353,7 +353,7 @@ def stream_bytes(observations: Sequence[Observation], n_simulated: int, n_thread
     return 8 * longest * (n_simulated + drawn + measured)
 
 
-def complete(
+def _fill_unmeasured(
     found: MeasuredNoise,
     faults: Mapping[StreamKey, DataError],
     last: MeasuredNoise | None,
@@ -369,8 +369,8 @@ def complete(
     DataError
         If none could be measured, or what fails in the first round are not too few good samples.
     """
-    for key in faults if last else ():
-        if last and key not in last.taken:
+    if last is not None:
+        for key in faults.keys() - last.substitutes.keys():
             found.spectra[key] = last.spectra[key]
             if modes := last.modes.get((key[0], key[2])):
                 found.modes.setdefault((key[0], key[2]), modes)
@@ -388,7 +388,7 @@ def complete(
         if modes is not None:
             found.modes[key[0], key[2]] = modes
         is_coupled = modes is not None and bool(modes.basis.basis[key[1]].any())
-        found.taken[key] = source
+        found.substitutes[key] = source
         found.spectra[key] = found.spectra[source] if is_coupled else found.whole_spectrum(source)
 
 
@@ -408,7 +408,7 @@ def largest_change(before: MeasuredNoise, after: MeasuredNoise) -> float:
     measured = [
         (key, new)
         for key, new in after.spectra.items()
-        if isinstance(new, EstimatedPsd) and key not in after.taken
+        if isinstance(new, EstimatedPsd) and key not in after.substitutes
     ]
     pairs: list[tuple[TabulatedPsd, TabulatedPsd]] = [(before.spectra[key], new) for key, new in measured]
     for key, modes in after.modes.items():

@@ -63,7 +63,7 @@ from petamap.mapmaking.stream_table import StreamTable
 from petamap.mapmaking.system import MapmakingSystem, set_up
 from petamap.mapmaking.system_options import SystemOptions
 from petamap.mapmaking.target import prepare_observations, target_pixelization
-from petamap.mapmaking.unmeasured_noise import describe_taken
+from petamap.mapmaking.unmeasured_noise import describe_substitutes
 from petamap.noise.band import LOSS, format_share
 from petamap.sky.pixelization import Pixelization
 from petamap.sky.stokes import Stokes
@@ -286,8 +286,8 @@ class RunSetup:
                 f"the noise estimate still changed by {format_share(found.change)} in round {found.rounds}: "
                 "allow more with noise.max_rounds, or a larger noise.tolerance"
             )
-        if found.taken:
-            self.warn(describe_taken(found.taken, self.observations))
+        if found.substitutes:
+            self.warn(describe_substitutes(found.substitutes, self.observations))
         if not found.maps_converged:
             self.warn("a map that noise was estimated with has not converged: raise solver.max_iterations")
         return found

@@ -72,9 +72,11 @@ def _nearest(places: Sequence[int], place: int) -> int:
     return min((k for k in (after - 1, after) if 0 <= k < len(places)), key=lambda k: abs(places[k] - place))
 
 
-def describe_taken(taken: Mapping[StreamKey, StreamKey], observations: Sequence[Observation]) -> str:
-    """Return a warning of streams that take the noise of others, of which some are named."""
-    pairs = sorted(taken.items())
+def describe_substitutes(
+    substitutes: Mapping[StreamKey, StreamKey], observations: Sequence[Observation]
+) -> str:
+    """Return a warning of streams that have the noise of others, of which some are named."""
+    pairs = sorted(substitutes.items())
     named = [f"that of {_described(one, observations)} from {_other(one, other, observations)}"
              for one, other in pairs[:_NAMED]]  # fmt: skip
     more = [f"and {len(pairs) - _NAMED} more"] if len(pairs) > _NAMED else []

@@ -12,7 +12,7 @@ from small_systems import Bad, Models, spinning
 
 from petacomm.base.errors import DataError
 from petamap.data.observation import Observation
-from petamap.mapmaking.unmeasured_noise import NearestStreams, describe_taken
+from petamap.mapmaking.unmeasured_noise import NearestStreams, describe_substitutes
 from petamap.noise.model import EstimatedPsd, OneOverF, TabulatedPsd
 from petamap.simulation.noise import SimulatedNoise
 
@@ -75,14 +75,14 @@ def test_nearest_of_the_detector_then_the_median():
 
 def test_some_are_named():
     observations = [scan("one", 0, "abc", (0, 10, 20)), scan("two", 1, "abd", (0, 9))]
-    taken = {(0, 1, 0): (0, 1, 1), (1, 0, 0): (0, 0, 1), (1, 2, 0): (0, 2, 1)}
-    text = describe_taken(taken, observations)
+    substitutes = {(0, 1, 0): (0, 1, 1), (1, 0, 0): (0, 0, 1), (1, 2, 0): (0, 2, 1)}
+    text = describe_substitutes(substitutes, observations)
     assert "of 3 streams" in text and "observation one, detector b, interval 0 from interval 1" in text
     assert "observation two, detector a, interval 0 from observation one, interval 1" in text
     assert (
         "detector d, interval 0 from observation one, detector c, interval 1" in text and "more" not in text
     )
-    assert "and 1 more" in describe_taken(taken | {(0, 0, 0): (0, 0, 1)}, observations)
+    assert "and 1 more" in describe_substitutes(substitutes | {(0, 0, 0): (0, 0, 1)}, observations)
 
 
 BAD = ((1, 0), (4, 0), (4, 1))

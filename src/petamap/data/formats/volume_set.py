@@ -89,14 +89,14 @@ def write_volumes(
 
 
 @dataclass
-class Group:
+class WriterGroup:
     """Ranks that write some observations together, one after another."""
 
     n_ranks: int
     observations: list[int]
 
 
-def deal_observations(sizes: Sequence[int], n_ranks: int) -> list[Group]:
+def deal_observations(sizes: Sequence[int], n_ranks: int) -> list[WriterGroup]:
     """Return groups of ranks and their observations, whose sizes are given.
 
     An observation of a rank's share of all samples or more has ranks of its own. The others are dealt from
@@ -106,9 +106,9 @@ def deal_observations(sizes: Sequence[int], n_ranks: int) -> list[Group]:
     large = [number for number, size in enumerate(sizes) if size * n_ranks >= total]
     small = sorted(set(range(len(sizes))) - set(large), key=lambda number: -sizes[number])
     n_single = min(len(small), round(sum(sizes[number] for number in small) * n_ranks / total))
-    groups = [Group(1, [number]) for number in large] + [Group(1, []) for _ in range(n_single)]
+    groups = [WriterGroup(1, [number]) for number in large] + [WriterGroup(1, []) for _ in range(n_single)]
 
-    def load(group: Group) -> float:
+    def load(group: WriterGroup) -> float:
         return sum(sizes[number] for number in group.observations) / group.n_ranks
 
     for _ in range(n_ranks - len(groups)):
