@@ -61,6 +61,15 @@ def interruptible():
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture(autouse=True)
+def own_draws(request):
+    """Start a module's generator afresh for each test: what it draws depends on no other test."""
+    generator = getattr(request.module, "RNG", None)
+    if generator is not None:
+        start = vars(request.module).setdefault("_start_of_draws", generator.bit_generator.state)
+        generator.bit_generator.state = start
+
+
 @pytest.fixture
 def make_summary():
     """Return a function that makes a realistic summary, with fields replaced as asked."""

@@ -84,7 +84,7 @@ def test_round_trip(tmp_path, suffix, mark, head):
         assert np.array_equal(read_signal(one, 0, 0, N), columns[f"signal_{name}"])
         assert np.array_equal(read_flags(one, 0, 0, N), columns["flags"] > 0)
         vectors, angles = one.pointing.directions(0, 0, N)
-        np.testing.assert_allclose(vectors, expected, atol=1e-14)
+        np.testing.assert_allclose(vectors, expected, rtol=0, atol=1e-14)
         turns = 2 * columns[f"psi_{name}"] / 360 - angles / 2**32
         assert np.abs(turns - np.round(turns)).max() < 1e-9
         assert one.pointing.efficiency(0) == 1
@@ -133,7 +133,7 @@ def test_colatitude_radians_and_units_of_the_file(tmp_path):
         for given_, wanted in zip(*(o.pointing.directions(0, 0, N) for o in (one, expected)), strict=True):
             assert np.abs((given_ - wanted).astype(np.int32 if given_.ndim == 1 else float)).max() < 10
         np.testing.assert_allclose(
-            one.pointing.directions(0, 0, N)[0], expected.pointing.directions(0, 0, N)[0], atol=1e-14
+            one.pointing.directions(0, 0, N)[0], expected.pointing.directions(0, 0, N)[0], rtol=0, atol=1e-14
         )
     with pytest.raises(ConfigError, match=r"column phi is in 'rad' \(set angle_unit = \"rad\"\)"):
         read(tmp_path / "radians.fits", colatitude=True, angle_unit="deg", **options)[0].pointing.boresight  # noqa: B018
@@ -150,7 +150,7 @@ def test_iau_angles_count_from_north_to_east(tmp_path):
     axis = quaternion.rotate(one.pointing.quaternions(0, 0, 4), [1.0, 0.0, 0.0])
     p = np.radians(position)[:, None]
     along = np.abs(np.sum(axis * (np.cos(p) * north + np.sin(p) * east), axis=1))
-    np.testing.assert_allclose(along, 1, atol=1e-12)
+    np.testing.assert_allclose(along, 1, rtol=0, atol=1e-12)
 
 
 def test_azimuth_and_elevation_against_astropy(tmp_path):
@@ -220,7 +220,7 @@ def test_missing_rows_end_an_observation_and_pointing_may_leap_there(tmp_path):
         assert one.intervals == ((0, n_samp),) and one.sample_rate == pytest.approx(4)
         assert one.start_time == columns["time"][rows][0]
         lon = np.degrees(np.arctan2(*one.pointing.directions(1, 0, n_samp)[0].T[1::-1])) % 360
-        np.testing.assert_allclose(lon, columns["ra"][rows], atol=1e-10)
+        np.testing.assert_allclose(lon, columns["ra"][rows], rtol=0, atol=1e-10)
         assert np.array_equal(read_signal(one, 1, 0, n_samp), columns["signal_B"][rows])
     columns["dec"][150] = np.nan
     later = read(_written(tmp_path / "a.csv", columns), signal="signal_*")[1]
@@ -255,7 +255,7 @@ def test_a_focal_plane_about_the_pointing(tmp_path):
     (one,) = read(path, signal="signal_*", focalplane="plane.toml")
     assert one.detectors == ("A", "B") and one.noise.noise_model(1, 0).net == 2.0
     a, b = (one.pointing.directions(k, 0, N)[0] for k in (0, 1))
-    np.testing.assert_allclose(quaternion.angle_between(a, b), np.radians(1), atol=1e-12)
+    np.testing.assert_allclose(quaternion.angle_between(a, b), np.radians(1), rtol=0, atol=1e-12)
     assert ((np.cross(a, b)[:, 2]) > 0).all()  # Y is to the east
     (one,) = read(path, signal="", focalplane="plane.toml")
     assert one.detectors == ("B", "A") and one.signals == ()

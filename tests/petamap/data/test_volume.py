@@ -57,7 +57,7 @@ def assert_same(one, two):
         vectors, angles = zip(
             *(each.pointing.directions(detector, 0, one.n_samp) for each in (one, two)), strict=True
         )
-        np.testing.assert_allclose(vectors[0], vectors[1], atol=4e-16)
+        np.testing.assert_allclose(vectors[0], vectors[1], rtol=0, atol=2.0**-50)
         assert np.abs((angles[0] - angles[1]).astype(np.int32)).max() <= 4
         assert one.pointing.efficiency(detector) == two.pointing.efficiency(detector)
 

@@ -46,7 +46,9 @@ def test_couplings_and_weights_are_found(n_det, n_modes):
     good = np.ones(N_SAMP, bool)
     lines = np.array([spectral_lines(row, good, RATE) for row in samples])
     found = fit_modes(lines, line_bins(N_SAMP)[1], n_modes)
-    np.testing.assert_allclose(np.einsum("dm,dn->mn", found.basis, found.basis), np.eye(n_modes), atol=1e-12)
+    np.testing.assert_allclose(
+        np.einsum("dm,dn->mn", found.basis, found.basis), np.eye(n_modes), rtol=0, atol=1e-12
+    )
     span = np.linalg.qr(couplings / found.sigmas[:, None])[0]
     cosines = np.linalg.svd(np.einsum("dm,dn->mn", span, found.basis))[1]
     assert np.all(cosines > 1 - 2e-4)
@@ -98,11 +100,11 @@ def test_amplitudes_are_least_squares_where_samples_are_missing(seed, n_modes):
         if enough:
             data = samples[part, :, t] / basis.sigmas[part, None]
             expected = np.linalg.lstsq(design, data, rcond=None)[0]
-            np.testing.assert_allclose(found[:, :, t], expected, atol=1e-10)
+            np.testing.assert_allclose(found[:, :, t], expected, rtol=0, atol=1e-10)
     left = samples[0].copy()
     sums.subtract(0, found, left)
     expected = samples[0] - np.einsum("m,mnt->nt", basis.couplings[0], found)
-    np.testing.assert_allclose(left, expected, atol=1e-12)
+    np.testing.assert_allclose(left, expected, rtol=0, atol=1e-12)
 
 
 def test_spectra_of_detectors_alone_are_solved_for():

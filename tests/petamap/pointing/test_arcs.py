@@ -105,12 +105,12 @@ def test_lines_of_sight():
     np.testing.assert_array_equal(sight_of[:50], sight_of[50:100])
     np.testing.assert_array_equal(sight_of[:50], sight_of[100:])
     again = quat.multiply(sights[sight_of], quat.about_z(angles))
-    np.testing.assert_allclose(np.abs(np.sum(again * detectors, axis=1)), 1, atol=1e-15)
+    np.testing.assert_allclose(np.abs(np.sum(again * detectors, axis=1)), 1, rtol=0, atol=1e-15)
     np.testing.assert_allclose(
-        quat.rotate(again, [0, 0, 1.0]), quat.rotate(detectors, [0, 0, 1.0]), atol=1e-12
+        quat.rotate(again, [0, 0, 1.0]), quat.rotate(detectors, [0, 0, 1.0]), rtol=0, atol=1e-12
     )
     np.testing.assert_allclose(
-        quat.rotate(again, [1.0, 0, 0]), quat.rotate(detectors, [1.0, 0, 0]), atol=1e-12
+        quat.rotate(again, [1.0, 0, 0]), quat.rotate(detectors, [1.0, 0, 0]), rtol=0, atol=1e-12
     )
 
 

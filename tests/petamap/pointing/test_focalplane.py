@@ -39,11 +39,11 @@ def test_polarization_angle_is_parallel_transported():
     (q,) = focalplane.FocalPlane("one", (detector,)).quaternions
     direction = quaternion.rotate(q, [0, 0, 1])
     expected = [np.sin(0.2) * np.cos(2.0), np.sin(0.2) * np.sin(2.0), np.cos(0.2)]
-    np.testing.assert_allclose(direction, expected, atol=1e-15)
+    np.testing.assert_allclose(direction, expected, rtol=0, atol=1e-15)
     # transport X rotated by psi along the great circle: rotate about the axis normal to it
     transport = quaternion.from_half_rotation_vector(0.5 * 0.2 * np.array([-np.sin(2.0), np.cos(2.0), 0]))
     axis = quaternion.rotate(transport, [np.cos(0.7), np.sin(0.7), 0])
-    np.testing.assert_allclose(quaternion.rotate(q, [1, 0, 0]), axis, atol=1e-15)
+    np.testing.assert_allclose(quaternion.rotate(q, [1, 0, 0]), axis, rtol=0, atol=1e-15)
     z, w = q[2:]
     assert 2 * np.arctan2(z, w) == pytest.approx(0.7)
 

@@ -39,7 +39,7 @@ def test_polarization_is_e_and_b_alike():
 def test_values_do_not_depend_on_who_asks():
     whole = random_waves(DIRECTIONS, 8, 15, polarized=True)
     np.testing.assert_allclose(
-        random_waves(DIRECTIONS[100:117], 8, 15, polarized=True), whole[100:117], atol=1e-12
+        random_waves(DIRECTIONS[100:117], 8, 15, polarized=True), whole[100:117], rtol=0, atol=1e-12
     )
     pole = random_waves(np.array([[0.0, 0.0, 1.0]]), 8, 15, polarized=True)
     assert np.isfinite(pole).all()

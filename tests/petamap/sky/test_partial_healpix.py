@@ -52,6 +52,7 @@ def test_pixels_are_those_of_healpy(whole):
     np.testing.assert_allclose(
         part.directions_of(np.arange(3)).T,
         healpy.pix2vec(N_SIDE, part.pixels[:3], nest=part.nest),
+        rtol=0,
         atol=1e-14,
     )
     assert part.pixel_area == pytest.approx(healpy.nside2pixarea(N_SIDE))
