@@ -16,10 +16,10 @@ from typing import Any, NoReturn, Protocol
 
 from petacomm.base import console
 from petacomm.base.errors import ConfigError, ResourceError, Termination, UserError, did_you_mean
-from petacomm.base.launcher import launched_rank
+from petacomm.base.launcher import launched_rank, launched_size
 from petacomm.base.phases import clear_note, where_in_work
 from petacomm.base.root_cause import forget_signal, raise_of_signal, root_cause
-from petacomm.cli.supervisor import supervise
+from petacomm.cli.supervisor import end_by_signal, supervise
 
 INTERRUPTED = 130
 
@@ -109,6 +109,8 @@ def run_command(build_parser: Callable[[], Parser], argv: Sequence[str] | None) 
         clear_note()
         raise
     except BaseException as error:
+        if argv is None and launched_size() != 1:
+            _end_by_its_signal(root_cause(error))
         code = _tell_end(error, parser.prog)
     finally:
         forget_signal()
@@ -157,6 +159,17 @@ def _terminate(number: int, _: FrameType | None) -> None:
 
 def _interrupt(number: int, _: FrameType | None) -> None:
     raise_of_signal(KeyboardInterrupt())
+
+
+def _end_by_its_signal(error: BaseException) -> None:
+    """End this rank as the signal that raised an error does; return if it was no signal.
+
+    Before ranks can tell each other of errors, as while they meet first, some may wait for this one, and the
+    launcher ends them only if it sees that. The process beside this one tells it.
+    """
+    for kind, number in ((KeyboardInterrupt, signal.SIGINT), (Termination, signal.SIGTERM)):
+        if isinstance(error, kind):
+            end_by_signal(number)
 
 
 def _tell_end(error: BaseException, prog: str) -> int:

@@ -51,7 +51,7 @@ def supervise(prog: str) -> None:
     try:  # whatever happens, the parent must not return into the command
         code = _watch(child, note, prog)
         if code < 0:
-            _end_by(-code)
+            end_by_signal(-code)
         os._exit(code)
     finally:
         os._exit(1)
@@ -66,8 +66,13 @@ def _end_with(parent: int) -> None:
         os._exit(1)
 
 
-def _end_by(number: int) -> None:
-    """End this process by a signal, without a second core file."""
+def end_by_signal(number: int) -> None:
+    """End this process by a signal, without a second core file.
+
+    Parameters
+    ----------
+    number : int
+    """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [number])
     if number != signal.SIGKILL:

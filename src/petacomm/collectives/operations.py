@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from petacomm.base.errors import did_you_mean
+from petacomm.base.errors import STOPS, did_you_mean
 from petacomm.base.typing import AnyArray, BoolArray
 from petacomm.schedule import ScheduleError
 
@@ -68,6 +68,8 @@ def combining_function(op: Reduction, dtype: np.dtype[Any]) -> Combination:
     try:
         found = np.asarray(function(one, one.copy()))
         one[...] = found
+    except STOPS:
+        raise
     except Exception as error:  # of the user's function: it may raise any
         raise ScheduleError(
             f"'{operation_name(op)}' cannot combine elements of {dtype}: {error}",

@@ -3,7 +3,7 @@
 Must not import: any other room of petacomm but base.
 """
 
-from petacomm.mpi.agreement import agree, agree_on_errors, is_agreed
+from petacomm.mpi.agreement import agree, agree_on_errors, error_of, is_agreed
 from petacomm.mpi.communicator import Communicator, MpiCommunicator
 from petacomm.mpi.errors import collective_errors
 from petacomm.mpi.node_arrays import exchange_on_nodes, share_on_nodes, spread_on_nodes
@@ -19,6 +19,7 @@ __all__ = [
     "agree",
     "agree_on_errors",
     "collective_errors",
+    "error_of",
     "exchange_on_nodes",
     "gather_in_order",
     "is_agreed",

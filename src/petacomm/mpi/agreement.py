@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from petacomm.base.errors import UserError
+from petacomm.base.errors import STOPS, UserError
 from petacomm.base.phases import phase_of
 from petacomm.base.root_cause import root_cause
 
@@ -60,11 +60,31 @@ def _rank_error(error: BaseException, rank: int) -> RankError:
     return RankError(f"on {where}: {''.join(lines)}".rstrip())
 
 
+def error_of(work: Callable[[], None]) -> Exception | None:
+    """Return the exception of work of this rank, for `agree`; what a signal raises leaves at once.
+
+    For work in which some ranks communicate: a signal may come while a rank waits for others, who must not wait
+    for it elsewhere then. `collective_errors` ends them.
+
+    Parameters
+    ----------
+    work : callable
+    """
+    try:
+        work()
+    except STOPS:
+        raise
+    except Exception as caught:
+        return caught
+    return None
+
+
 @contextmanager
 def agree_on_errors(comm: Communicator) -> Iterator[None]:
     """Raise an exception that leaves the block on any rank on all ranks at its end. Collective.
 
-    For work that each rank does alone, such as reading its files; the block itself must not communicate.
+    For work that each rank does alone, such as reading its files; the block itself must not communicate
+    (see `error_of`).
     """
     error: Exception | None = None
     try:

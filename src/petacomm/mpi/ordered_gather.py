@@ -10,7 +10,7 @@ import numpy as np
 
 from petacomm.base.communication_clock import communicates
 from petacomm.base.typing import UInt8Array
-from petacomm.mpi.agreement import agree
+from petacomm.mpi.agreement import agree, error_of
 from petacomm.mpi.communicator import Communicator, MpiCommunicator
 
 _ITEM, _END, _STOP = 14, 15, 16  # tags: an item, the last message of a rank, and that of rank 0
@@ -42,14 +42,10 @@ def gather_in_order(
     UserError, RankError
         On all ranks, the error of the lowest rank on which `made` or `take` fails; others end what they make.
     """
-    error: Exception | None = None
-    try:
-        if comm.rank == 0:
-            _take_all(comm, makers, made, take)
-        else:
-            _send_all(cast(MpiCommunicator, comm), made)
-    except Exception as caught:
-        error = caught
+    if comm.rank == 0:
+        error = _take_all(comm, makers, made, take)
+    else:
+        error = _send_all(cast(MpiCommunicator, comm), made)
     agree(comm, error)
 
 
@@ -58,18 +54,22 @@ def _take_all(
     makers: Sequence[int],
     made: Iterator[UInt8Array],
     take: Callable[[int, UInt8Array], None],
-) -> None:
+) -> Exception | None:
+    """Take the items, and return the error of this rank."""
     sending = set(range(1, comm.size))
-    try:
+
+    def take_items() -> None:
         for number, rank in enumerate(makers):
             item = _receive(cast(MpiCommunicator, comm), rank) if rank else next(made)
             if item is None:  # that rank has failed
                 sending.discard(rank)
                 return
             take(number, item)
-    finally:
-        if comm.size > 1:
-            _end_all(cast(MpiCommunicator, comm), sending)
+
+    error = error_of(take_items)
+    if comm.size > 1:
+        _end_all(cast(MpiCommunicator, comm), sending)
+    return error
 
 
 def _end_all(comm: MpiCommunicator, sending: set[int]) -> None:
@@ -91,19 +91,23 @@ def _receive(comm: MpiCommunicator, rank: int) -> UInt8Array | None:
     return item if status.Get_tag() == _ITEM else None
 
 
-def _send_all(comm: MpiCommunicator, made: Iterator[UInt8Array]) -> None:
+def _send_all(comm: MpiCommunicator, made: Iterator[UInt8Array]) -> Exception | None:
+    """Send the items of this rank, and return its error."""
     # Synchronous sends: those that rank 0 has not asked for yet take no memory of its own.
     under_way: deque[Any] = deque()
-    try:
+
+    def send_items() -> None:
         for item in made:
             under_way.append(comm.mpi_comm.Issend(item, 0, _ITEM))
             _wait(under_way, _AHEAD)
             if comm.mpi_comm.Iprobe(0, _STOP):
                 return
-    finally:
-        under_way.append(comm.mpi_comm.Issend(np.empty(0, np.uint8), 0, _END))
-        _wait(under_way, 0)
-        comm.mpi_comm.recv(None, 0, _STOP)
+
+    error = error_of(send_items)
+    under_way.append(comm.mpi_comm.Issend(np.empty(0, np.uint8), 0, _END))
+    _wait(under_way, 0)
+    comm.mpi_comm.recv(None, 0, _STOP)
+    return error
 
 
 @communicates

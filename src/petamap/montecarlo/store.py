@@ -182,7 +182,7 @@ class Store:
                 for name, value in file.attrs.items():
                     self.attributes[name] = plain_attribute(value)
                 file.visititems(self._note)
-        except UserError:
+        except UserError:  # what a signal raises, too
             raise
         except Exception as error:  # of whatever kind HDF5, h5py and NumPy make of damaged headers
             what = getattr(error, "strerror", None) or "is no HDF5 file, or damaged"

@@ -83,6 +83,30 @@ world()
     assert "ended before its work was done, with exit code 3, at its start" in ended.stderr
 
 
+def test_a_signal_while_ranks_meet_first_ends_all():
+    program = """
+import os, signal, sys, time
+from petacomm import mpi
+from petamap.cli import start_petamap
+whole = mpi.world
+
+def interrupted():
+    comm = whole()
+    if comm.rank == 1:
+        time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(1)
+    comm.barrier()
+    time.sleep(60)
+
+mpi.world = interrupted
+sys.argv[1:] = ["simulate", "--example", "ground", "--out", "never"]
+start_petamap()
+"""
+    ended = run_command([str(MPIEXEC), "-n", "3", sys.executable, "-c", program], timeout=30)
+    assert ended.returncode != 0 and "Traceback" not in ended.stderr
+
+
 def test_a_rank_that_ends_well_is_not_told():
     ended = launch(ends_well, 2, timeout=30, supervised=True)
     assert (ended.code, ended.err) == (0, "")

@@ -9,9 +9,16 @@ import pytest
 from commands import run_command
 from mpi import MPIEXEC, launch
 
-from petacomm.base.errors import ConfigError, DataError
+from petacomm.base.errors import ConfigError, DataError, Termination
 from petacomm.base.timers import Timers
-from petacomm.mpi import SerialCommunicator, agree, agree_on_errors, collective_errors
+from petacomm.mpi import (
+    SerialCommunicator,
+    agree,
+    agree_on_errors,
+    collective_errors,
+    error_of,
+    gather_in_order,
+)
 
 SECONDS = 5.0
 
@@ -65,6 +72,30 @@ def agreed_by_two_of_three(comm):
     if comm.rank > 0:
         agree(part, DataError("fault of two"))
     comm.barrier()
+
+
+def stopped_while_it_makes_items(comm):
+    """A signal reaches rank 1 while rank 0, which it sends to, is busy with an item."""
+
+    def items():
+        for _ in range(100 if comm.rank == 1 else 0):
+            yield np.zeros(8, np.uint8)
+            if comm.rank == 1:
+                raise Termination("terminated while it makes items")
+
+    gather_in_order(comm, [1] * 100, items(), lambda number, item: time.sleep(60))
+
+
+def stopped_amid_work_of_some(comm):
+    """A signal reaches one of two ranks that work together; the third has already agreed."""
+    part = comm.split(int(comm.rank > 0))
+
+    def work():
+        if comm.rank == 2:
+            raise Termination("terminated amid it")
+        part.barrier()
+
+    agree(comm, error_of(work))
 
 
 def worked_alone(comm):
@@ -122,6 +153,8 @@ def test_one_rank_that_exits_ends_all():
         (agreed, "petamap: error: fault of rank 1", 3),
         (agreed_amid_an_own_fault, "petamap: error: fault of all", 3),
         (agreed_by_two_of_three, "petamap: error: fault of two", 3),
+        (stopped_while_it_makes_items, "petamap: terminated while it makes items", 143),
+        (stopped_amid_work_of_some, "petamap: terminated amid it", 143),
         (
             without_memory_alone,
             "error: rank 1 has no memory left in phase 'noise kernels': Unable to alloc",

@@ -184,7 +184,7 @@ def check_a_fault_leaves_nothing(comm):
         pytest.raises(ResourceError, match="space"),
     ):
         write_counted(comm, Counted(), folder / "data")
-    assert list(folder.iterdir()) == []
+    check_empty(comm, folder)
 
 
 @pytest.mark.parametrize("n_ranks", [1, 2, 3, 5])

@@ -13,7 +13,7 @@ import numpy as np
 from petacomm.base.errors import ConfigError, ResourceError
 from petacomm.base.files import require_possible, sync_folder, temporary_folder, write_errors
 from petacomm.base.progress import Progress
-from petacomm.mpi import Communicator, agree_on_errors
+from petacomm.mpi import Communicator, agree, agree_on_errors, error_of
 from petamap.data.formats.volume_write import compressed_pointing, write_volume
 from petamap.data.observation import Observation, share_signals
 
@@ -72,11 +72,14 @@ def write_volumes(
         number = int(np.searchsorted(np.cumsum([group.n_ranks for group in groups]), comm.rank, "right"))
         own, ranks = groups[number].observations, comm.split(number)
         progress.begin("volumes", float(sum(_n_samples(observations[k]) for k in own)), "samples")
-        with agree_on_errors(comm):  # ranks of a group leave it together
+
+        def write_own() -> None:  # ranks of a group leave it together
             for k in own:
                 write_volume(
                     made / names[k], [observations[k]], precision, n_threads, progress.advance, ranks
                 )
+
+        agree(comm, error_of(write_own))
         with agree_on_errors(comm), write_errors(out):
             if comm.rank == 0:
                 made.replace(out)
