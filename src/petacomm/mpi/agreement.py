@@ -63,8 +63,8 @@ def _rank_error(error: BaseException, rank: int) -> RankError:
 def error_of(work: Callable[[], None]) -> Exception | None:
     """Return the exception of work of this rank, for `agree`; what a signal raises leaves at once.
 
-    For work in which some ranks communicate: a signal may come while a rank waits for others, who must not wait
-    for it elsewhere then. `collective_errors` ends them.
+    For work in which some ranks communicate: a signal may come while a rank waits for others, who must not
+    wait for it elsewhere then. `collective_errors` ends them.
 
     Parameters
     ----------
