@@ -92,12 +92,14 @@ $(FUZZ)/.installed: $(STAMP)
 fuzz: $(FUZZ)/.installed
 	$(FUZZ)/bin/python tests/support/fuzz_parsers.py $(MINUTES)
 
-# Configurations drawn at random, each on one rank and on several: CASES of them from number FIRST on.
+# Configurations drawn at random, each on one rank and on several: CASES of them from number FIRST on, for a
+# COMMAND (run, mc or simulate).
 CASES ?= 100
 FIRST ?= 0
+COMMAND ?= run
 
 random-runs: $(STAMP)
-	$(BIN)/python tests/support/random_runs.py $(CASES) $(FIRST)
+	$(BIN)/python tests/support/random_runs.py $(CASES) $(FIRST) $(COMMAND)
 
 # Bits of the kernels in the tests of their rooms, and of the examples' maps, under each instruction set that the
 # processor has. With CXX=clang++-14, say, a second build by that compiler is compared too (in place, as Hypothesis

@@ -1,6 +1,8 @@
 """A plugin of pytest that hashes what compiled functions return and write, for each test and function.
 
 pytest -p kernel_digests --digests FILE.json TESTS, and two instruction sets can be compared by their files.
+Where libraries give tests other inputs, as on another architecture, --calls FILE.json has the results of
+functions by their arguments.
 """
 
 import functools
@@ -20,13 +22,18 @@ from petacomm.base import threads
 _NO_TEST = "imports"
 _calls: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
 _current = _NO_TEST
+_results: dict[str, dict[str, str]] = defaultdict(dict)
+_with_results = False
 
 
 def pytest_addoption(parser):
     parser.addoption("--digests", type=Path, required=True, help="JSON file to write")
+    parser.addoption("--calls", type=Path, help="JSON file to write, of calls by their arguments")
 
 
 def pytest_configure(config):
+    global _with_results
+    _with_results = config.getoption("calls") is not None
     # the same examples in every run
     hypothesis.settings.register_profile("digests", derandomize=True, database=None, deadline=None)
     hypothesis.settings.load_profile("digests")
@@ -44,6 +51,8 @@ def pytest_sessionfinish(session):
         if test != _NO_TEST
     }
     session.config.getoption("digests").write_text(json.dumps(found, indent=1), encoding="utf-8")
+    if _with_results:
+        session.config.getoption("calls").write_text(json.dumps(_results), encoding="utf-8")
 
 
 def _digest(thing):
@@ -66,11 +75,16 @@ def _update(sha, thing):
         sha.update(type(thing).__name__.encode())
 
 
-def _recorded(name, function):
+def _recorded(room, name, function):
     @functools.wraps(function)
     def call(*arguments, **named):
+        given = [arguments, [*named.values()]]
+        asked = _digest(given) if _with_results else ""
         result = function(*arguments, **named)
-        _calls[_current][name].append(_digest([result, arguments, [*named.values()]]))
+        found = _digest([result, *given])
+        _calls[_current][name].append(found)
+        if _with_results and "." not in name.removeprefix(room + "."):
+            _results[name][asked] = found
         return result
 
     return call
@@ -80,11 +94,11 @@ def _record(module):
     room = module.__name__.rpartition(".")[0]
     for name, thing in list(vars(module).items()):
         if type(thing).__name__ == "nb_func":
-            setattr(module, name, _recorded(f"{room}.{name}", thing))
+            setattr(module, name, _recorded(room, f"{room}.{name}", thing))
         elif isinstance(thing, type):
             for member, method in list(vars(thing).items()):
                 if type(method).__name__ == "nb_method" and not member.startswith("__"):
-                    setattr(thing, member, _recorded(f"{room}.{name}.{member}", method))
+                    setattr(thing, member, _recorded(room, f"{room}.{name}.{member}", method))
 
 
 _empty_like = np.empty_like

@@ -1,14 +1,17 @@
-"""Runs of configurations drawn at random: the same bits on other ranks and threads, or the same typed error.
+"""Configurations drawn at random: the same bits on other ranks and threads, or the same typed error.
 
-    python tests/support/random_runs.py [CASES [FIRST]]
+    python tests/support/random_runs.py [CASES [FIRST [COMMAND]]]
 
-Each case is drawn by its number: a scan, a sky, noise, flags, templates, splits and products. It runs in
-one process on one thread, and on several ranks with another distribution, reduction and way to keep
-pointing. What differs is left in a folder, with the configuration.
+Each case is drawn by its number: a scan, a sky, noise, flags, templates, splits and products. Its command
+(run, mc or simulate) runs in one process on one thread, and on several ranks with another distribution,
+reduction and way to keep pointing, and other batches and groups of realizations. What `simulate` writes is
+mapped, too, to the bits of the map of the configuration itself. What differs is left in a folder, with the
+configuration.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 import shutil
@@ -93,6 +96,34 @@ def drawn(case: int) -> dict[str, object]:
         sections["split"] = [choose.choice(_SPLITS)]
     if choose.random() < 0.15:
         sections["glitches"] = {"find": choose.choice(["glitches", "glitches-and-steps"])}
+    return sections
+
+
+def drawn_montecarlo(case: int) -> dict[str, object]:
+    """Return the configuration of realizations of a case."""
+    sections, choose = drawn(case), random.Random(f"mc {case}")
+    for name in ("products", "split", "glitches"):
+        sections.pop(name, None)
+    if sections["map"].pop("pixelization", None):  # spectra are of spheres
+        sections["map"] = {"n_side": 32, "stokes": sections["map"]["stokes"]}
+    if all(one["kind"] != "sky-spectra" for one in sections["source"]):
+        sections["source"].insert(1, {"kind": "sky-spectra", "n_side": 32, "fwhm": "3 deg"})
+    sections["montecarlo"] = {
+        "realizations": choose.choice([2, 3, 5]),
+        "first": choose.choice([0, 0, 1000]),
+        "parts": choose.choice(["apart", "apart", "together", "sky", "noise"]),
+        "estimator": choose.choice(["maximum-likelihood"] * 4 + ["filter-and-bin"]),
+        "noise": choose.choice(["auto", "auto", "sources", "model"]),
+        "fixed": choose.choice(["leave", "leave", "apart", "add"]),
+        "maps": choose.random() < 0.5,
+        "vectors": choose.choice([0, 0, 0, 5]),
+    }
+    if choose.random() < 0.4:
+        sections["spectra"] = {
+            "purify": choose.choice(["none", "B", "EB"]),
+            "apodize": choose.choice(["0 deg", "5 deg"]),
+            "weights": choose.choice(["auto", "hits", "uniform"]),
+        }
     return sections
 
 
@@ -208,21 +239,49 @@ def as_toml(sections: dict[str, object]) -> str:
 
 
 def outcome(words: list[object], out: Path) -> tuple[int, object]:
-    """Return the exit code of a run, and the bits of its products, or what its error says."""
+    """Return the exit code of a command, and the bits of its products, or what its error says."""
     done = run_command([*words, "--out", out, "-q"], SECONDS)
-    if done.returncode not in (GOOD, NOT_CONVERGED) or not (out / "summary.json").exists():
+    if done.returncode not in (GOOD, NOT_CONVERGED):
         return done.returncode, done.stderr
-    summary = json.loads((out / "summary.json").read_text())
-    return done.returncode, {one["file"]: one["sha256"] for one in summary["products"]}
+    if (out / "summary.json").exists():
+        summary = json.loads((out / "summary.json").read_text())
+        return done.returncode, {one["file"]: one["sha256"] for one in summary["products"]}
+    files = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(out.glob("*.h5"))}
+    return done.returncode, files or done.stderr
 
 
-def tried(case: int, folder: Path) -> str:
+def mapped_again(sections: dict[str, object], folder: Path) -> str:
+    """Return what came of the map of the volumes that `simulate` has written, and of the configuration's."""
+    sources = sections["source"]
+    declared = [one for one in sources if one["kind"] in _TEMPLATES]
+    if declared or any(one["kind"] in ("common-mode", "time-constants") for one in sources):
+        return "same"  # what volumes do not hold is declared again, and may be simulated
+    sections.pop("products")
+    maps = []
+    for name, given in (("direct", sources), ("volumes", [{"kind": "volume", "path": str(folder / "one")}])):
+        config = folder / f"{name}.toml"
+        config.write_text(as_toml(sections | {"source": given}))
+        maps.append(outcome([BIN / "petamap", "run", config], folder / name))
+    (code, direct), (code_again, again) = maps
+    if code not in (GOOD, NOT_CONVERGED):
+        return "typed" if code in (CONFIG, DATA) and code == code_again else f"maps end with {maps}"
+    differ = [name for name in direct if not isinstance(again, dict) or direct[name] != again.get(name)]
+    return f"maps of volumes differ: {', '.join(differ)}" if differ or code != code_again else "same"
+
+
+def tried(case: int, folder: Path, command: str) -> str:
     """Return what came of a case, in a word: same, typed or what is wrong."""
     config = folder / "case.toml"
-    sections = drawn(case)
+    sections = drawn_montecarlo(case) if command == "mc" else drawn(case)
     config.write_text(as_toml(sections))
     ranks, settings = elsewhere(case, sections)
-    petamap: list[object] = [BIN / "petamap", "run", config]
+    if command == "mc":
+        choose = random.Random(f"batches {case}")
+        settings += [
+            f"montecarlo.batch={choose.choice([0, 1, 2])}",
+            f"montecarlo.groups={choose.choice([0, 1, 2])}",
+        ]
+    petamap: list[object] = [BIN / "petamap", command, config]
     code, found = outcome([*petamap, "resources.threads=1"], folder / "one")
     code_elsewhere, found_elsewhere = outcome(
         [BIN / "mpiexec", "-n", ranks, *petamap, *settings], folder / "more"
@@ -236,17 +295,19 @@ def tried(case: int, folder: Path) -> str:
         print(f"case {case}: {str(found).strip()[:300]}", flush=True)
         return "typed" if str(found).strip() in str(found_elsewhere) else "another error on several ranks"
     differ = [name for name in found if found[name] != found_elsewhere.get(name)]
-    return f"differs: {', '.join(differ)}" if differ else "same"
+    if differ:
+        return f"differs: {', '.join(differ)}"
+    return mapped_again(sections, folder) if command == "simulate" else "same"
 
 
-def main(cases: int, first: int) -> int:
+def main(cases: int = 100, first: int = 0, command: str = "run") -> int:
     """Try cases, say what came of each kind, and return how many were wrong."""
     counts: dict[str, int] = {}
     wrong = 0
     for case in range(first, first + cases):
         folder = Path(tempfile.mkdtemp(prefix=f"random-run-{case}-"))
         try:
-            came = tried(case, folder)
+            came = tried(case, folder, command)
         except Exception as error:
             came = f"{type(error).__name__}: {str(error)[:200]}"
         if came in ("same", "typed"):
@@ -263,4 +324,4 @@ def main(cases: int, first: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(min(main(*(int(word) for word in [*sys.argv[1:], *["100", "0"][len(sys.argv) - 1 :]])), 1))
+    sys.exit(min(main(*map(int, sys.argv[1:3]), *sys.argv[3:]), 1))

@@ -78,8 +78,6 @@ class Projection:
         Segments that are not left out.
     part_table : PartTable, optional
         The parts of each segment, where data have parts.
-    sights : (n_segment,) int64
-        Of each segment, once pixels are found (`sight_numbers`).
     """
 
     def __init__(
@@ -236,8 +234,6 @@ class Projection:
 
         map_threads(mark, self.pieces(), self.n_threads)
         forget_pieces()
-        held = [self.observations[number] for number in self.held_observations]
-        self.sights = sight_numbers(self.stream_table, held)
         self.index.number()
         if self.kept is not None:
             kept = self.kept
@@ -467,6 +463,11 @@ class Projection:
     def held_observations(self) -> list[int]:
         """The local observations: the others may not have been read."""
         return self.layout.observations_of(self.local)
+
+    @cached_property
+    def sights(self) -> Int64Array:
+        """Number of the line of sight of each segment (n_segment,); -1 where it is not known."""
+        return sight_numbers(self.stream_table, [self.observations[one] for one in self.held_observations])
 
     @cached_property
     def pointing_arguments(self) -> list[tuple[object, ...]]:

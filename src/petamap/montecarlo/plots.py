@@ -103,7 +103,7 @@ def _transfer(transfer: TransferFunction) -> dict[str, Any]:
             {"name": name, "value": row.tolist(), "error": _plain(errors.tolist())}
             for name, row, errors in zip(transfer.names, transfer.values, transfer.errors, strict=True)
         ],
-        "iterations": transfer.iterations,
+        "over_unfiltered": transfer.over_unfiltered,
         "probability": _plain(transfer.against_one.probability),
         "worst": _plain(transfer.against_one.worst),
         "bins": int(transfer.values.size),

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from petacomm.base.errors import ConvergenceError, DataError
+from petacomm.base.errors import DataError
 from petacomm.base.typing import FloatArray, Int64Array
 from petamap.montecarlo.statistics import MeanTest
 from petamap.spectra.coupling import Coupling
@@ -16,7 +16,6 @@ from petamap.spectra.master import solve_linear
 from petamap.spectra.multipole_bins import Binning
 
 DEFAULT_SPECTRA = ("TT", "EE")  # auto-spectra whose transfer function is fitted by default
-_MOST_ITERATIONS = 10_000
 
 
 @dataclass(frozen=True)
@@ -32,8 +31,8 @@ class TransferFunction:
         F and its standard errors.
     against_one : MeanTest
         Test whether F is 1, with the covariance of the realizations.
-    iterations : int
-        Iterations of the fit; 0 if it has none.
+    over_unfiltered : bool
+        Whether it was fitted to filtered over unfiltered maps of the same skies.
     """
 
     names: tuple[str, ...]
@@ -41,7 +40,7 @@ class TransferFunction:
     values: FloatArray
     errors: FloatArray
     against_one: MeanTest
-    iterations: int
+    over_unfiltered: bool
 
     def at_multipoles(self, names: tuple[str, ...], l_max: int) -> dict[str, FloatArray]:
         """Return F_l of each spectrum, float64 (l_max + 1,); that of xy is sqrt(F_xx F_yy).
@@ -74,18 +73,16 @@ def transfer_function(
     window: Mapping[str, FloatArray],
     binning: Binning,
     fitted: tuple[str, ...] = DEFAULT_SPECTRA,
-    tolerance: float = 1e-10,
     unfiltered: FloatArray | None = None,
 ) -> TransferFunction:
     """Return F for which, in bins, <C~_l> = sum over l' of M_ll' F_l' B_l'^2 <C_l'>.
 
-    Solved iteratively from F = 1 (Hivon et al. 2002, with F constant in bins):
-    F <- F + (P<C~> - P M F B^2 <C>) / P M B^2 <C>, until no F changes by more than `tolerance`.
+    Solved directly, where Hivon et al. iterate, F <- F + (P<C~> - P M F B^2 <C>) / P M B^2 <C>: the iteration
+    has the same end, but has none where bins are narrow beside what the mask couples.
 
     Where pseudo-spectra U~ of the same skies in unfiltered maps are known, P M B^2 <C> P<C~> / P<U~> stands
     for P<C~>: the chance of skies is the same in both, also that of a small field, about which the spectra
-    of the whole sky say little. The equations are then solved as they are: what a filter makes of E in B may
-    be far more than B.
+    of the whole sky say little.
 
     Parameters
     ----------
@@ -101,16 +98,13 @@ def transfer_function(
         Bins in which the sky has power.
     fitted : tuple of str
         Auto-spectra whose F is fitted; that of BB is poorly determined if B is weak.
-    tolerance : float
     unfiltered : float64 (n, n_spectra, l_max + 1), optional
         Pseudo-spectra of unfiltered maps of the skies, on the same pixels with the same weights.
 
     Raises
     ------
     DataError
-        If a bin has no power.
-    ConvergenceError
-        If bins are too narrow to be resolved.
+        If a bin has no power, or bins are too narrow to be told apart.
     """
     system = _System(names, tuple(name for name in fitted if name in names), coupling, window, binning)
     matrix = system.matrix(true.mean(axis=0))
@@ -120,13 +114,10 @@ def transfer_function(
             "the skies have no power in a bin of the transfer function", mend="end the bins before"
         )
     rhs, own = system.binned(pseudo), None
-    if unfiltered is None:
-        relative = matrix / unit_response[:, None]
-        values, iterations = _iterate(relative, rhs.mean(axis=0) / unit_response, tolerance)
-    else:
+    if unfiltered is not None:
         own = system.binned(unfiltered)
         rhs = rhs * (unit_response / own.mean(axis=0))
-        values, iterations = solve_linear(matrix, rhs.mean(axis=0)), 0
+    values = solve_linear(matrix, rhs.mean(axis=0))
     # The prediction from its own sky is subtracted from each realization.
     predicted = system.predicted(true, values)
     if own is not None:
@@ -135,7 +126,7 @@ def transfer_function(
     test = MeanTest.from_samples(deviations + values - 1)
     shape = (len(system.fitted), binning.n)
     return TransferFunction(
-        system.fitted, binning, values.reshape(shape), test.error.reshape(shape), test, iterations
+        system.fitted, binning, values.reshape(shape), test.error.reshape(shape), test, own is not None
     )
 
 
@@ -195,16 +186,3 @@ class _System:
     def _source(self, true: str) -> int:
         """Return the index of the fitted spectrum whose F a spectrum has."""
         return self.fitted.index(true if true in self.fitted else {"EE": "BB", "BB": "EE"}[true])
-
-
-def _iterate(matrix: FloatArray, rhs: FloatArray, tolerance: float) -> tuple[FloatArray, int]:
-    values = np.ones_like(rhs)
-    for iteration in range(1, _MOST_ITERATIONS + 1):
-        change = rhs - np.einsum("ij,j->i", matrix, values)
-        values += change
-        if not np.abs(change).max() > tolerance:
-            return values, iteration
-    raise ConvergenceError(
-        f"the transfer function changes by {np.abs(change).max():.2g} after {_MOST_ITERATIONS} iterations",
-        mend="take wider bins",
-    )

@@ -9,7 +9,9 @@ import pytest
 from small_runs import noisy_scans, run_on, sha_of
 
 import petamap.mapmaking._mapmaking as kernels
+from petamap.data.config import parse_config
 from petamap.data.config.model import SplitOptions
+from petamap.mapmaking.run import run
 from petamap.templates.kinds import Baselines
 
 KINDS = "hits", "covariance", "rcond", "binned"
@@ -19,6 +21,30 @@ CASES = {
     "white": {"noise": {"kernel": "white"}},
     "uniform weights": {"products": {"binned_weights": "uniform"}},
 }
+
+
+SATELLITE = """
+[run]
+name = "sky"
+[map]
+n_side = 8
+[solver]
+max_iterations = 2
+[products]
+sky = true
+report = false
+[[source]]
+kind = "satellite"
+n_det = 4
+sample_rate = "5 Hz"
+duration = "1 h"
+precession_period = "1 h"
+[[source]]
+kind = "dipole"
+[[source]]
+kind = "noise"
+net = "100 uK s^0.5"
+"""
 
 
 def few_changes(of, n):
@@ -46,6 +72,17 @@ def test_templates_and_splits(tmp_path):
     ]
     whole, binned = ({p.file: p.sha256 for p in one.products if "binned" in p.kind} for one in found)
     assert len(binned) > 1 and binned == whole
+
+
+@pytest.mark.parametrize("kernel", ["white", "model"])
+def test_the_sky_that_sources_simulate(kernel, tmp_path):
+    """The data are read once more, whether the first pass has found pixels alone or binned as well."""
+    found = {}
+    for alone in (True, False):
+        chosen = [f"noise.kernel={kernel}", f"solver.binned_only={str(alone).lower()}"]
+        summary = run(parse_config(SATELLITE, overrides=chosen), out=tmp_path / str(alone))
+        found[alone] = {one.kind: one.sha256 for one in summary.products}
+    assert found[True]["sky"] == found[False]["sky"] != found[True]["binned"]
 
 
 def test_nothing_is_filtered(tmp_path, monkeypatch):

@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from made_realizations import realizations, write
 from pages import BROWSER, data_of, run
 
 from petacomm.base.errors import DataError
+from petamap.montecarlo import transfer
 from petamap.montecarlo.calibration import Calibration
 from petamap.montecarlo.validation import ConsistencyCheck
 from petamap.report.montecarlo_data import read_montecarlo_data
@@ -55,6 +57,11 @@ def test_without_input_or_with_few(tmp_path, make_summary):
     json.dumps(told, allow_nan=False)
     write(tmp_path / "made_mc.h5", few.select(slice(0, 2)))
     assert read_montecarlo_data(tmp_path) is None
+    with mock.patch.object(
+        transfer, "solve_linear", side_effect=DataError("too little sky", mend="take wider")
+    ):
+        write(tmp_path / "made_mc.h5", few)
+        assert read_montecarlo_data(tmp_path) == {"n": 12, "untold": "too little sky (take wider)"}
     (tmp_path / "made_mc.h5").write_bytes(b"nothing")
     with pytest.raises(DataError, match=r"made_mc\.h5"):
         read_montecarlo_data(tmp_path)
@@ -77,3 +84,6 @@ def test_all_sections_are_drawn(folder, tmp_path, make_summary, width):
     path.write_text(report_page(make_summary(), [], read_montecarlo_data(folder)))
     dom, console = run(path, tmp_path, width)
     assert console == [] and "is not known" in dom
+    path.write_text(report_page(make_summary(), [], {"n": 12, "untold": "too little <sky>"}))
+    dom, console = run(path, tmp_path, width)
+    assert console == [] and "12 realizations have no bandpowers" in dom and "too little &lt;sky&gt;" in dom

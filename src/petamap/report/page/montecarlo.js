@@ -150,7 +150,7 @@ function transferOf(m) {
   return section("transfer", "Transfer function",
     el("div", { class: "uneven" }, el("div", {},
       el("p", {}, t.probability === null ? "Too few realizations to test it against 1." : [`That all ${t.bins} of its bins are 1 has p `, verdict(t.probability), `; the worst lies ${figure(t.worst, 3)} σ off.`]),
-      el("p", { class: "faint" }, `What is left of the sky's spectra beside beam and pixels, ${t.iterations ? `by Hivon's iteration (${t.iterations} of them to convergence)` : "filtered over unfiltered maps of the same skies"}. ${beyond.map(s => `That of ${s.name}, up to ${figure(most(s), 3)}, is not drawn: what leaks into it is more than it has. `).join("")}${m.divided ? "It is divided out of the bandpowers." : t.probability !== null && t.probability < LEAST ? "It is not divided out of the bandpowers shown here: what it lacks, they lack. Taking monopole and dipole off behind a mask is one cause; petamap spectra --transfer divides it out." : "It is not divided out of the bandpowers shown here."}`)),
+      el("p", { class: "faint" }, `What is left of the sky's spectra beside beam and pixels, ${t.over_unfiltered ? "filtered over unfiltered maps of the same skies" : "solved for in bins"}. ${beyond.map(s => `That of ${s.name}, up to ${figure(most(s), 3)}, is not drawn: what leaks into it is more than it has. `).join("")}${m.divided ? "It is divided out of the bandpowers." : t.probability !== null && t.probability < LEAST ? "It is not divided out of the bandpowers shown here: what it lacks, they lack. Taking monopole and dipole off behind a mask is one cause; petamap spectra --transfer divides it out." : "It is not divided out of the bandpowers shown here."}`)),
     el("figure", { class: "plot" }, svg, legend(t.spectra.map((s, i) => ({ name: s.name, colour: i }))))));
 }
 
@@ -188,4 +188,7 @@ function summed(m) {
       m.convergence && tile(`${figure(100 * m.convergence.error, 3)}%`, "error of a variance")));
 }
 
-const sectionsOfMonteCarlo = m => [summed(m), bandpowersOf(m), testsOf(m), transferOf(m), histogramsOf(m), covarianceOf(m)].filter(Boolean);
+const withoutBandpowers = m => section("montecarlo", "Monte Carlo",
+  el("div", { class: "alert", role: "alert" }, el("strong", {}, `${whole(m.n)} realizations have no bandpowers`), el("p", {}, m.untold)));
+
+const sectionsOfMonteCarlo = m => m.untold ? [withoutBandpowers(m)] : [summed(m), bandpowersOf(m), testsOf(m), transferOf(m), histogramsOf(m), covarianceOf(m)].filter(Boolean);
