@@ -258,8 +258,8 @@ def told(case: str, found: Realizations) -> list[tuple[str, bool]]:
     one = transfer.against_one
     lines.append((
         f"{case:8} F    {transfer.values.size:4} bins  of TT, EE against 1: worst {one.worst:.2f} "
-        f"sigma, p {one.probability:.3f}; errors {transfer.errors.min():.1e} to {transfer.errors.max():.1e}; "
-        f"{transfer.iterations} iterations", one.probability > LEAST,
+        f"sigma, p {one.probability:.3f}; errors {transfer.errors.min():.1e} to {transfer.errors.max():.1e}",
+        one.probability > LEAST,
     ))  # fmt: skip
     raw = replace(calibration, noise=None)
     bias = ConsistencyCheck.from_realizations(
