@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 
 EXAMPLES := spire planck-lfi ground atacama
 
-.PHONY: demo test test-long faults fuzz random-runs sanitize sanitize-memory sanitize-threads test-arch test-openmpi \
+.PHONY: demo test test-long faults fuzz random-runs sanitize sanitize-memory sanitize-threads test-arch test-aarch64 test-openmpi \
 	test-intelmpi test-interop test-tutorials test-wheel wheel sdist lint format stubs docs docs-site build \
 	benchmark benchmark-datatypes benchmark-reduction clean
 
@@ -121,6 +121,19 @@ endif
 test-arch: $(STAMP) $(OTHER:%=%/.built)
 	$(BIN)/python tests/support/arch_bits.py --examples $(EXAMPLES) $(OTHER:%=--builds $(BIN)/python %/bin/python) \
 		-- $(ARCH_TESTS)
+
+# Kernels for aarch64, compiled here and run by QEMU: apt install g++-aarch64-linux-gnu qemu-user
+EMULATED := build/aarch64
+EMULATED_TESTS = $(call mapmaking_tests,binned_only detector_pairs gap_kernels normal_operator signal_kernels single_pass templates_kernels vector_digest weights) \
+	tests/petacomm/base/test_distinct.py tests/petacomm/base/test_exact.py tests/petamap/simulation/test_noise.py tests/petamap/spectra/test_coupling.py \
+	$$(git ls-files $(addprefix tests/petamap/,noise pointing sky) | grep 'test_.*\.py$$' | xargs grep -L '^from mpi import')
+
+$(EMULATED)/bin/python: $(STAMP)
+	rm -rf $(EMULATED)
+	$(BIN)/python tests/support/emulated_build.py $(EMULATED)
+
+test-aarch64: $(EMULATED)/bin/python
+	$(BIN)/python tests/support/arch_bits.py --foreign $(EMULATED)/bin/python -- $(EMULATED_TESTS)
 
 # The kernels under the sanitizers of GCC, of one instruction set: memory and undefined behaviour with tests of kernels
 # that start no ranks, data races with those that sum on several threads. Python is not built with them: their

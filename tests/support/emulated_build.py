@@ -81,7 +81,7 @@ def build(folder, root, site):
         ["ninja", "-C", folder / "build", "install"],
     ):  # fmt: skip
         subprocess.run(words, check=True, env=environment)
-    subprocess.run(["cp", "-r", ROOT / "src/petamap", ROOT / "src/petacomm", site], check=True)
+    subprocess.run(["cp", "-rs", ROOT / "src/petamap", ROOT / "src/petacomm", site], check=True)
     for information in Path(BIN.parent).glob("lib/python3*/site-packages/petamap-*.dist-info"):
         subprocess.run(["cp", "-r", information, site], check=True)
 

@@ -153,7 +153,10 @@ class SolverColumn:
             As the preconditioner estimates it.
         """
         if not self.stopped and not 0 <= norm < math.inf:
-            self._fail(f"the preconditioner is not positive: r^T M^-1 r = {norm:.3g}")
+            self._fail(
+                f"the preconditioner is not positive: r^T M^-1 r = {norm:.3g}",
+                'set solver.preconditioner = "block-diagonal", and see whether the noise is that of the data',
+            )
         if self.stopped:
             return
         number, relative = len(self.solution.history), self.relative(norm)

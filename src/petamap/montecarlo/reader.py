@@ -95,6 +95,15 @@ def read_results(path: Path) -> MonteCarloResults:
 
 def _results(file: Any, status: UInt8Array) -> MonteCarloResults:
     done = status == DONE
+    failed = tuple(
+        (
+            int(file["numbers"][row]),
+            bytes(file["error"][row]).decode(errors="replace") if "error" in file else "",
+        )
+        for row in np.flatnonzero(status == FAILED)
+    )
+    if len(failed) == len(status) > 0:
+        raise DataError(f"all realizations failed, number {failed[0][0]} by this: {failed[0][1]}")
     names, unit = plain_attribute(file.attrs["names"]), plain_attribute(file.attrs["unit"])
     pseudo = {part: file["pseudo"][part][...][done] for part in PARTS if part in file["pseudo"]}
     if "both" in pseudo and _adds_fixed(file):
@@ -110,13 +119,6 @@ def _results(file: Any, status: UInt8Array) -> MonteCarloResults:
         unit=unit,
         iterations=_rows(file, "iterations", done),
         unfiltered=_rows(file, f"pseudo/{UNFILTERED}", done),
-    )
-    failed = tuple(
-        (
-            int(file["numbers"][row]),
-            bytes(file["error"][row]).decode(errors="replace") if "error" in file else "",
-        )
-        for row in np.flatnonzero(status == FAILED)
     )
     theory = Spectra(file["theory"][...], names, unit) if "theory" in file else None
     n_remaining = int(np.count_nonzero((status != DONE) & (status != FAILED)))

@@ -66,6 +66,13 @@ def test_invalid_files(tmp_path, made):
     with Store(write(tmp_path / "a_mc.h5", made)) as store:
         for number in made.numbers:
             store.fail(int(number), "not converged")
+    with pytest.raises(
+        DataError, match=r"a_mc\.h5: all realizations failed, number 0 by this: not converged"
+    ):
+        read_results(tmp_path)
+    with Store(write(tmp_path / "a_mc.h5", made, left=2)) as store:
+        for number in made.numbers:
+            store.fail(int(number), "not converged")
     with pytest.raises(DataError, match=r"a_mc\.h5: no realization is finished"):
         read_results(tmp_path)
     write(tmp_path / "b_mc.h5", made)
