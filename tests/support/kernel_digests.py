@@ -2,7 +2,8 @@
 
 pytest -p kernel_digests --digests FILE.json TESTS, and two instruction sets can be compared by their files.
 Where libraries give tests other inputs, as on another architecture, --calls FILE.json has the results of
-functions by their arguments.
+functions by their arguments, of calls that take no objects of the extension modules, of which more than the
+arguments may differ.
 """
 
 import functools
@@ -75,7 +76,16 @@ def _update(sha, thing):
         sha.update(type(thing).__name__.encode())
 
 
-def _recorded(room, name, function):
+def _has_objects(things):
+    return any(
+        _has_objects(thing)
+        if isinstance(thing, list | tuple)
+        else type(thing).__module__.startswith(("petamap.", "petacomm."))
+        for thing in things
+    )
+
+
+def _recorded(name, function):
     @functools.wraps(function)
     def call(*arguments, **named):
         given = [arguments, [*named.values()]]
@@ -83,7 +93,7 @@ def _recorded(room, name, function):
         result = function(*arguments, **named)
         found = _digest([result, *given])
         _calls[_current][name].append(found)
-        if _with_results and "." not in name.removeprefix(room + "."):
+        if _with_results and not _has_objects(arguments) and not _has_objects(named.values()):
             _results[name][asked] = found
         return result
 
@@ -94,11 +104,11 @@ def _record(module):
     room = module.__name__.rpartition(".")[0]
     for name, thing in list(vars(module).items()):
         if type(thing).__name__ == "nb_func":
-            setattr(module, name, _recorded(room, f"{room}.{name}", thing))
+            setattr(module, name, _recorded(f"{room}.{name}", thing))
         elif isinstance(thing, type):
             for member, method in list(vars(thing).items()):
                 if type(method).__name__ == "nb_method" and not member.startswith("__"):
-                    setattr(thing, member, _recorded(room, f"{room}.{name}.{member}", method))
+                    setattr(thing, member, _recorded(f"{room}.{name}.{member}", method))
 
 
 _empty_like = np.empty_like
