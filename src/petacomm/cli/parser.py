@@ -109,7 +109,7 @@ def run_command(build_parser: Callable[[], Parser], argv: Sequence[str] | None) 
         clear_note()
         raise
     except BaseException as error:
-        if argv is None and launched_size() != 1:
+        if argv is None:
             _end_by_its_signal(root_cause(error))
         code = _tell_end(error, parser.prog)
     finally:
@@ -162,13 +162,13 @@ def _interrupt(number: int, _: FrameType | None) -> None:
 
 
 def _end_by_its_signal(error: BaseException) -> None:
-    """End this rank as the signal that raised an error does; return if it was no signal.
+    """End a rank of several as the signal that raised an error does; return if it was no signal.
 
     Before ranks can tell each other of errors, as while they meet first, some may wait for this one, and the
     launcher ends them only if it sees that. The process beside this one tells it.
     """
     for kind, number in ((KeyboardInterrupt, signal.SIGINT), (Termination, signal.SIGTERM)):
-        if isinstance(error, kind):
+        if isinstance(error, kind) and launched_size() != 1:
             end_by_signal(number)
 
 
