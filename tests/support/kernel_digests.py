@@ -66,6 +66,8 @@ def _update(sha, thing):
     """Add a value: arrays by their bytes, containers item by item, other objects by their type."""
     if isinstance(thing, np.ndarray):
         sha.update(f"{thing.dtype}{thing.shape}".encode())
+        if _with_results and thing.dtype.kind == "f":  # processors sign the nan that they make as they like
+            thing = np.where(np.isnan(thing), thing.dtype.type(np.nan), thing)
         sha.update(np.ascontiguousarray(thing).view(np.uint8))
     elif isinstance(thing, list | tuple):
         for item in thing:
