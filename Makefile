@@ -225,7 +225,7 @@ test-wheel: wheel
 # Packages whose data petamap maps, beside the same petamap and tools. pymaster is built from its source, and that of
 # libchealpix, which it fetches: apt install libgsl-dev libfftw3-dev libcfitsio-dev. Where that fails, its tests are skipped.
 INTEROP := .venv-interop
-INTEROP_PACKAGES := mpi4py mpich toast litebird_sim sotodlib so3g spt3g furax 'jax[cpu]' sacc pixell
+INTEROP_PACKAGES := 'ducc0<0.42' mpi4py mpich toast litebird_sim sotodlib so3g spt3g furax 'jax[cpu]' sacc pixell
 
 $(INTEROP)/.installed: $(STAMP)
 	@test -x $(INTEROP)/bin/python || $(BIN)/python -m venv $(INTEROP)

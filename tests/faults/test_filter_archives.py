@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import lzma
 import random
 import struct
 import tarfile
@@ -29,9 +30,13 @@ def numbers(path):
     return [(one.start, one.stop, one.noise.lags.tolist()) for one in read_noise_filters(path)]
 
 
-def test_no_flip_of_a_compressed_archive_is_silent(tmp_path):
+PACKED = {"f.tar.gz": gzip.compress, "f.tar.xz": lzma.compress}
+
+
+@pytest.mark.parametrize("name", PACKED)
+def test_no_flip_of_a_compressed_archive_is_silent(name, tmp_path):
     """300 flips, among them each bit of the checksum and length at its end."""
-    path, packed, chance = tmp_path / "f.tar.gz", gzip.compress(archive(), mtime=0), random.Random(1)
+    path, packed, chance = tmp_path / name, PACKED[name](archive()), random.Random(1)
     path.write_bytes(packed)
     expected, refused = numbers(path), 0
     end = [(len(packed) - 1 - byte, bit) for byte in range(8) for bit in range(8)]
@@ -42,16 +47,17 @@ def test_no_flip_of_a_compressed_archive_is_silent(tmp_path):
         try:
             assert numbers(path) == expected
         except DataError as error:
-            assert "f.tar.gz" in str(error)
+            assert name in str(error)
             refused += 1
     assert refused >= 64 + 200  # all but bits of gzip's header that mean nothing
 
 
+@pytest.mark.parametrize("name", PACKED)
 @pytest.mark.parametrize("n_cut", [1, 2, 7, 8, 9, 100])
-def test_a_compressed_archive_that_is_cut_is_refused(tmp_path, n_cut):
-    (tmp_path / "f.tar.gz").write_bytes(gzip.compress(archive())[:-n_cut])
-    with pytest.raises(DataError, match=r"f.tar.gz: is no readable archive"):
-        read_noise_filters(tmp_path / "f.tar.gz")
+def test_a_compressed_archive_that_is_cut_is_refused(name, tmp_path, n_cut):
+    (tmp_path / name).write_bytes(PACKED[name](archive())[:-n_cut])
+    with pytest.raises(DataError, match=f"{name}: is no readable archive"):
+        read_noise_filters(tmp_path / name)
 
 
 def test_many_entries_that_are_no_filters_are_refused_early(tmp_path):

@@ -466,8 +466,8 @@ class Projection:
 
     @cached_property
     def sights(self) -> Int64Array:
-        """Number of the line of sight of each segment (n_segment,); -1 where it is not known."""
-        return sight_numbers(self.stream_table, [self.observations[one] for one in self.held_observations])
+        held = [self.observations[number] for number in self.held_observations]
+        return sight_numbers(self.stream_table, held)
 
     @cached_property
     def pointing_arguments(self) -> list[tuple[object, ...]]:

@@ -255,14 +255,14 @@ def test_archive_size_is_limited(tmp_path, monkeypatch):
 
 @settings(max_examples=100, deadline=None)
 @given(
-    name=st.sampled_from(["tod", "filters/inv.2", "f.tar", "f.tar.gz"]),
+    name=st.sampled_from(["tod", "filters/inv.2", "f.tar", "f.tar.gz", "f.tar.xz"]),
     flips=st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(1, 255)), max_size=3),
     keep=st.floats(0, 1),
 )
 def test_random_damage_raises_data_error(tmp_path_factory, name, flips, keep):
     folder = tmp_path_factory.mktemp("fuzz")
     make(folder)
-    for archive_name, mode in [("f.tar", "w"), ("f.tar.gz", "w:gz")]:
+    for archive_name, mode in [("f.tar", "w"), ("f.tar.gz", "w:gz"), ("f.tar.xz", "w:xz")]:
         with tarfile.open(folder / archive_name, mode) as archive:
             archive.add(folder / "filters", "filters")
     content = bytearray((folder / name).read_bytes())

@@ -67,7 +67,7 @@ class Madmap1Options:
 
     tod: str = option(path=True, help="the binary stream of signal, weight and pixel; may be .gz or .xz")
     filters: str = option(
-        path=True, help="inverse-noise files: a folder of NAME.<number>, or a .tar or .tar.gz"
+        path=True, help="inverse-noise files: a folder of NAME.<number>, or a .tar, .tar.gz or .tar.xz"
     )
     image: str = option("", path=True, help="a FITS image whose finite pixels, row by row, are the pixels")
     name: str = option("madmap", help="observations are called NAME-0000, NAME-0001, ...")

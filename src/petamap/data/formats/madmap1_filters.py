@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import lzma
 import re
 import tarfile
 import zlib
@@ -46,7 +47,7 @@ class NoiseFilter:
 
 
 def read_noise_filters(path: Path, byte_order: str = "auto") -> list[NoiseFilter]:
-    """Return all inverse-noise files of a folder or a .tar or .tar.gz archive, sorted by first sample.
+    """Return all inverse-noise files of a folder or an archive (.tar, .tar.gz, .tar.xz), by first sample.
 
     Files with equal content share an `InverseLags`.
 
@@ -186,18 +187,26 @@ def _archive(path: Path) -> Iterator[tarfile.TarFile]:
     """Open an archive as a stream of limited uncompressed size."""
     try:
         with require_file(path).open("rb") as raw:
-            packed = raw.read(2) == b"\x1f\x8b"
-            raw.seek(0)
-            plain: IO[bytes] = gzip.GzipFile(fileobj=raw) if packed else raw  # type: ignore[assignment]
-            bounded = _Bounded(plain, str(path))
+            bounded = _Bounded(_unpacked(raw), str(path))
             with tarfile.open(fileobj=bounded, mode="r|") as archive:
                 yield archive
-            while bounded.read(_AT_ONCE):  # behind the last entry is the checksum of what gzip has packed
+            while bounded.read(_AT_ONCE):  # behind the last entry is the checksum of what is packed
                 pass
-    except (tarfile.TarError, OSError, EOFError, zlib.error, ValueError, OverflowError) as error:
+    except (
+        tarfile.TarError, OSError, EOFError, zlib.error, lzma.LZMAError, ValueError, OverflowError,
+    ) as error:  # fmt: skip
         raise DataError(
-            f"is no readable archive: {error}", where=str(path), mend="a .tar or .tar.gz"
+            f"is no readable archive: {error}", where=str(path), mend="a .tar, .tar.gz or .tar.xz"
         ) from error
+
+
+def _unpacked(raw: IO[bytes]) -> IO[bytes]:
+    """Return the stream of what a file has packed by gzip or xz, or of the file itself."""
+    magic = raw.read(6)
+    raw.seek(0)
+    if magic[:2] == b"\x1f\x8b":
+        return gzip.GzipFile(fileobj=raw)  # type: ignore[return-value]
+    return lzma.LZMAFile(raw) if magic == b"\xfd7zXZ\0" else raw
 
 
 class _Bounded(io.RawIOBase):

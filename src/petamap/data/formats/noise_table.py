@@ -34,7 +34,8 @@ class NoiseTableOptions:
     """Noise of detectors from a file: spectra, lags of the inverse covariance, or 1/f noise by interval."""
 
     path: str = option(
-        path=True, help="a text or FITS table; or MADmap's inverse-noise files, a folder, .tar or .tar.gz"
+        path=True,
+        help="a text or FITS table; or MADmap's inverse-noise files, a folder, .tar, .tar.gz or .tar.xz",
     )
     observations: tuple[str, ...] = observations_option()
     format: str = option("auto", choices=("auto", "text", "fits", "madmap1"), help="auto: as the name says")
@@ -105,7 +106,7 @@ class NoiseTableSource:
         """Return what the file is: "madmap1", or a table."""
         if self._options.format != "auto":
             return self._options.format
-        archive = self._path.name.lower().endswith((".tar", ".tar.gz", ".tgz"))
+        archive = self._path.name.lower().endswith((".tar", ".tar.gz", ".tgz", ".tar.xz"))
         return "madmap1" if archive or self._path.is_dir() else "table"
 
     def _open(self) -> TableFile:

@@ -13,18 +13,18 @@ from petacomm.base.errors import DataError
 from petacomm.base.files import atomic_write
 
 TOD = "todSpirePSW_be"
-FILTERS = "invnttSpirePSW_be.tar.gz"
+FILTERS = "invnttSpirePSW_be.tar"
 NAIVE_MAP = "naivemapSpirePSW.fits"
 MADMAP_MAP = "madmapSpirePSW.fits"
 
 # file -> (suffix in the package, SHA-256 of the content)
 _FILES = {
     TOD: (".xz", "f57ddcf994ed93ed0c6d2920a7052f9c6541339fbe2c0fe7aad42addbe630d58"),
-    FILTERS: ("", "f87aed2ceda3b8fb763b9a122f783af1d9c5e54b7a652d121060e8699d9ccbce"),
+    FILTERS: (".xz", "90eaafbd02657d392b9becc7502e4e98dfca1971af0e9c77b9471a39b6a9bc00"),
     NAIVE_MAP: (".gz", "e0817e3e6818ace361564b8c375709b640371ccc86d903a5619d4c1d41f64d93"),
     MADMAP_MAP: (".gz", "8bb0c7412b1ffe0c153ab72b6ea922238fada3701bce79e42a930942f701792d"),
 }
-_UNPACK: dict[str, Callable[[bytes], bytes]] = {".xz": lzma.decompress, ".gz": gzip.decompress, "": bytes}
+_UNPACK: dict[str, Callable[[bytes], bytes]] = {".xz": lzma.decompress, ".gz": gzip.decompress}
 
 _MEND = "install petamap anew"
 
