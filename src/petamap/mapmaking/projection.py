@@ -466,8 +466,7 @@ class Projection:
 
     @cached_property
     def sights(self) -> Int64Array:
-        held = [self.observations[number] for number in self.held_observations]
-        return sight_numbers(self.stream_table, held)
+        return sight_numbers(self.stream_table, [self.observations[one] for one in self.held_observations])
 
     @cached_property
     def pointing_arguments(self) -> list[tuple[object, ...]]:
