@@ -234,9 +234,9 @@ class Projection:
 
         map_threads(mark, self.pieces(), self.n_threads)
         forget_pieces()
+        _ = self.sights  # found while pointing is in memory
         self.index.number()
-        if self.kept is not None:
-            kept = self.kept
+        if (kept := self.kept) is not None:
             map_threads(
                 lambda piece: self._localize(piece, piece.of(kept).pixels), self.pieces(), self.n_threads
             )

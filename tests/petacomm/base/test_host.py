@@ -43,6 +43,6 @@ def test_what_was_asked_of_slurm(monkeypatch):
 def test_the_limit_of_a_process_is_its_own():
     code = "import petacomm.base.host as host; print(host.memory_bounds(8)['ulimit -v'])"
     ended = run_command(
-        ["sh", "-c", 'ulimit -v 8388608; exec "$0" "$@"', sys.executable, "-c", code], check=True
+        ["/bin/sh", "-c", 'ulimit -v 8388608; exec "$0" "$@"', sys.executable, "-c", code], check=True
     )
     assert 7 << 30 < int(ended.stdout) < 8 << 30
