@@ -31,6 +31,7 @@ _NEEDED = {
     "lxml": ((5,), "XML configurations"),
     "rich": ((13,), "progress on a terminal"),
 }
+_BELOW = {"ducc0": (0, 42)}  # versions that are too new, as in pyproject.toml
 _OPTIONAL = {"flacarray": "reads TOAST volumes compressed by FLAC", "healpy": "oracle of the tests"}
 
 # Run in a separate process, which an instruction that the processor lacks would kill.
@@ -106,14 +107,16 @@ def check_python() -> DoctorCheck:
 
 
 def check_package(name: str, least: tuple[int, ...], purpose: str) -> DoctorCheck:
-    """Check that a required package is installed and new enough."""
-    wanted = ".".join(map(str, least))
+    """Check that a required package is installed, new enough and not too new."""
+    wanted, below = ".".join(map(str, least)), ".".join(map(str, _BELOW.get(name, ())))
     version = _version(name)
-    mend = f"pip install '{name}>={wanted}'"
+    mend = f"pip install '{name}>={wanted}{below and f',<{below}'}'"
     if version is None:
         return DoctorCheck(name, FAIL, f"missing ({purpose})", mend)
     if _numbers(version) < least:
         return DoctorCheck(name, FAIL, f"{version} is older than {wanted} ({purpose})", mend)
+    if below and _numbers(version) >= _BELOW[name]:
+        return DoctorCheck(name, FAIL, f"{version} is not older than {below} ({purpose})", mend)
     return DoctorCheck(name, OK, f"{version} ({purpose})")
 
 

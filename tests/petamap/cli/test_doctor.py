@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import time
+from importlib.metadata import requires
 
 import pytest
 
@@ -25,6 +26,16 @@ def test_packages():
     missing = doctor.check_package("no-such-package", (1,), "nothing")
     assert (missing.status, missing.mend) == ("fail", "pip install 'no-such-package>=1'")
     assert doctor.check_optional_package("no-such-package", "nothing").status == "ok"
+
+
+def test_a_package_that_is_too_new(monkeypatch):
+    (asked,) = (one for one in requires("petamap") if one.startswith("ducc0"))
+    below = ".".join(map(str, doctor._BELOW["ducc0"]))
+    assert f"<{below}" in asked
+    monkeypatch.setattr(doctor, "_version", lambda name: f"{below}.1")
+    found = doctor.check_package("ducc0", (0, 34), "transforms")
+    assert (found.status, found.mend) == ("fail", f"pip install 'ducc0>=0.34,<{below}'")
+    assert "is not older than" in found.text
 
 
 def answer(returncode=0, stdout="", stderr=""):
