@@ -16,6 +16,8 @@ from petamap.mapmaking.vectors import Unknowns
 # The residual of the recurrence falls on when rounding keeps the true one up; the true one may exceed the
 # tolerance by this factor.
 _SLACK = 2
+# At a relative residual below, what seems not to be positive may be rounding.
+_SMALL = 1e-6
 _AT_ONCE = 1 << 14  # rows
 
 Recorder = Callable[[Unknowns, float, float, float], None]
@@ -127,6 +129,8 @@ class SolverColumn:
     solution: Solution = field(default_factory=lambda: Solution(Unknowns.zeros(0, 0, 0)))
     stopped: bool = False
     _first: float = field(default=0.0, init=False)
+    _ended: str = field(default="", init=False)  # what ended it at the size of rounding
+    _is_kept: bool = field(default=False, init=False)
     _bound: ErrorBound = field(default_factory=ErrorBound, init=False)
     _begin: float = field(default_factory=time.perf_counter, init=False)
 
@@ -137,8 +141,8 @@ class SolverColumn:
             self._fail("the right-hand side is not finite")
 
     def relative(self, norm: float) -> float:
-        """Return the relative norm of a residual."""
-        return math.sqrt(norm / self._first) if self._first > 0 else 0.0
+        """Return the relative norm of a residual, whose square may be negative by rounding."""
+        return math.sqrt(abs(norm) / self._first) if self._first > 0 else 0.0
 
     def note(self, norm: float, alpha: float, beta: float, coarse_error: float | None) -> None:
         """Take the state of the solver, at the start and after each iteration.
@@ -152,12 +156,16 @@ class SolverColumn:
         coarse_error : float, optional
             As the preconditioner estimates it.
         """
-        if not self.stopped and not 0 <= norm < math.inf:
-            self._fail(
-                f"the preconditioner is not positive: r^T M^-1 r = {norm:.3g}",
-                'set solver.preconditioner = "block-diagonal", and see whether the noise is that of the data',
-            )
         if self.stopped:
+            return
+        if not 0 <= norm < math.inf:
+            self._fail(
+                "the preconditioner is not positive", f"r^T M^-1 r = {norm:.3g}",
+                'set solver.preconditioner = "block-diagonal", and see whether the noise is that of the data',
+                self.relative(norm) if self._first > 0 else math.inf,
+            )  # fmt: skip
+            norm = abs(norm)
+        if self.solution.error is not None:
             return
         number, relative = len(self.solution.history), self.relative(norm)
         seconds = time.perf_counter() - self._begin
@@ -169,7 +177,7 @@ class SolverColumn:
         if number == 1 or reached or relative < self.solution.relative_residual:
             self.solution.returned = number
         stalled = 0 < self.stop.stall_iterations <= number - self.solution.returned
-        self.stopped = reached or number >= self.stop.max_iterations or stalled
+        self.stopped |= reached or number >= self.stop.max_iterations or stalled
 
     def _bounded(self, norm: float, alpha: float, beta: float) -> float:
         """Return the upper bound of the error of an iterate; one to stop at has all that is known in it."""
@@ -182,7 +190,7 @@ class SolverColumn:
         The last one of a vector that is alone takes its memory.
         """
         since = self.solution.iterations - self.solution.returned
-        if since == 1:
+        if since == 1 and not self._is_kept:
             self.solution.map = Unknowns.zeros(0, 0, 0)  # freed before the next is made
             self.solution.map = x.column(column)
         elif since == 0 and self.stopped:
@@ -197,13 +205,18 @@ class SolverColumn:
         """Take p^T A p of an iteration."""
         if not curvature > 0:
             self._fail(
-                f"the noise model is not positive: p^T A p = {curvature:.3g}",
-                "check the inverse noise lags, or use fewer",
-            )
+                "the noise model is not positive", f"p^T A p = {curvature:.3g}",
+                "check the inverse noise lags, or use fewer", self.solution.relative_residual,
+            )  # fmt: skip
+            self._is_kept = self.solution.returned < self.solution.iterations
 
-    def _fail(self, what: str, mend: str = "") -> None:
-        self.solution.error = ConvergenceError(what, mend=mend or None)
+    def _fail(self, what: str, found: str = "", mend: str = "", residual: float = math.inf) -> None:
+        """End the iterations: with an error, unless the residual is so small that rounding explains it."""
         self.stopped = True
+        if residual <= _SMALL:
+            self._ended = f"rounding allows no smaller residual, or {what}: {found}"
+        else:
+            self.solution.error = ConvergenceError(f"{what}: {found}" if found else what, mend=mend or None)
 
     def save(self, numbers: Mapping[str, float], vectors: Mapping[str, Unknowns]) -> ColumnState:
         """Return the state before an iteration is noted, with numbers and vectors of the solver."""
@@ -214,6 +227,7 @@ class SolverColumn:
             "steps": [list(step) for step in self._bound.steps],
             "returned": solution.returned,
             "stopped": self.stopped,
+            "ended": self._ended,
             "error": None if error is None else [error.what, error.mend],
         }
         kept = error is None and (self.stopped or solution.returned < len(solution.history) - 1)
@@ -225,7 +239,7 @@ class SolverColumn:
     def restore(self, state: ColumnState) -> None:
         """Take up what `save` returned, and report the last iteration."""
         scalars, solution = state.scalars, self.solution
-        self._first, self.stopped = scalars["first"], scalars["stopped"]
+        self._first, self.stopped, self._ended = (scalars[name] for name in ("first", "stopped", "ended"))
         solution.history = [
             Iteration(n, relative, seconds, self._bounded(*step), coarse_error)
             for n, ((relative, seconds, coarse_error), step) in enumerate(
@@ -252,10 +266,10 @@ class SolverColumn:
         true = solution.error_bound if tolerance.of_noise else solution.true_residual
         reached = tolerance.reached(solution.history[solution.returned])
         solution.converged = reached and true <= _SLACK * tolerance.value
-        solution.reason = _reason(solution, self.stop, reached)
+        solution.reason = _reason(solution, self.stop, reached, self._ended)
 
 
-def _reason(solution: Solution, stop: StopRule, reached: bool) -> str:
+def _reason(solution: Solution, stop: StopRule, reached: bool, ended: str) -> str:
     tolerance = stop.tolerance
     if tolerance.of_noise:
         name, found = "map error", noise_share(solution.history[solution.returned].error_bound)
@@ -269,6 +283,8 @@ def _reason(solution: Solution, stop: StopRule, reached: bool) -> str:
         return f"stalled at {true}: rounding allows no smaller residual"
     if solution.returned < solution.iterations:
         found += f" in iteration {solution.returned}"
+    if ended:
+        return f"stalled at {found}: {ended}"
     if solution.iterations >= stop.max_iterations:
         return f"{name} {found} after the {stop.max_iterations} iterations allowed"
     return f"stalled at {found}: no smaller residual in {stop.stall_iterations} iterations"

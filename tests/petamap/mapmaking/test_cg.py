@@ -82,6 +82,21 @@ def test_what_is_not_positive_is_refused(operator, preconditioner):
         cg(MatrixOperator(operator * eye), vector(4, 1), MatrixPreconditioner(preconditioner * eye))
 
 
+@pytest.mark.parametrize(("operator", "preconditioner"), [(-1.0, 1.0), (1.0, -1.0)])
+def test_what_only_rounding_shows_ends_the_iterations_with_the_best_iterate(operator, preconditioner):
+    """A direction that is not positive has 1e-9 of the right-hand side: as undetermined modes by rounding."""
+    values, signs = np.array([1.0, 2.0, 4.0, operator]), np.array([1.0, 1.0, 1.0, preconditioner])
+    b = Unknowns(np.array([[1.0], [1.0], [1.0], [1e-9]]), np.zeros((0, 1)))
+    solution = cg(MatrixOperator(np.diag(values)), b, MatrixPreconditioner(np.diag(signs)), tolerance=1e-12)
+    assert not solution.converged and solution.error is None
+    assert (
+        "rounding allows no smaller residual, or the" in solution.reason and "not positive" in solution.reason
+    )
+    assert solution.relative_residual < 3e-9
+    np.testing.assert_allclose(solution.map.pixels[:3, 0], [1, 0.5, 0.25], rtol=0, atol=1e-8)
+    np.testing.assert_allclose(solution.true_residual, solution.relative_residual, rtol=0.1)
+
+
 def test_several_right_hand_sides_are_each_solved_as_alone():
     solver = ConjugateGradients(MatrixOperator(positive(20, 5)), IdentityPreconditioner())
     rhs = [vector(20, seed) for seed in range(3)]
