@@ -12,7 +12,7 @@ from petamap.data.config import RunConfig, load_config
 from petamap.data.source import SourceContext
 from petamap.examples import find_example
 from petamap.mapmaking.run import run
-from petamap.simulation.sky import SkySpectraSource
+from petamap.simulation.sky_sources import SkySpectraSource
 from petamap.sky.healpix import Healpix
 from petamap.sky.map_file import SkyMap, read_map
 

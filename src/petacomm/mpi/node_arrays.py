@@ -1,10 +1,10 @@
-"""Arrays that the ranks of a node have once, in memory that they share."""
+"""Arrays and objects that the ranks of a node make and have once, in memory that they share."""
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from petacomm.mpi.agreement import agree_on_errors
 from petacomm.mpi.communicator import Communicator
 
 _ALIGNMENT = 64  # bytes, of arrays
+
+T = TypeVar("T")
 
 
 def share_on_nodes(comm: Communicator, make: Callable[[], AnyArray]) -> AnyArray:
@@ -106,3 +108,36 @@ def exchange_on_nodes(comm: Communicator, made: Mapping[int, Any], wanted: Seque
             found[number] = pickle.loads(content, buffers=views)
     window.barrier()
     return found
+
+
+def make_on_nodes(comm: Communicator, makers: Sequence[Callable[[], T]]) -> list[T]:
+    """Return what functions return, each of which one rank of each node calls. Collective.
+
+    The ranks of a node divide the functions among them in their order, and have the arrays of the results
+    once. Where memory to share has no room for these, each rank has a copy.
+
+    Parameters
+    ----------
+    comm : Communicator
+    makers : sequence of callable
+        Return objects that can be pickled, whose arrays all must only read. They do not communicate; as many
+        on all ranks.
+
+    Raises
+    ------
+    UserError, RankError
+        On all ranks, the error of the first function that fails.
+    """
+    node = comm.node()
+    first, last = (len(makers) * rank // node.size for rank in (node.rank, node.rank + 1))
+    made: dict[int, T] = {}
+    with agree_on_errors(comm):
+        made.update((number, makers[number]()) for number in range(first, last))
+    if comm.max(float(node.size)) == 1:
+        return list(made.values())
+    wanted = range(len(makers))
+    try:
+        found = exchange_on_nodes(comm, made, wanted)
+    except ResourceError:
+        found = {number: one for part in node.allgather(made) for number, one in part.items()}
+    return [found[number] for number in wanted]

@@ -112,7 +112,7 @@ def _joint(arguments: argparse.Namespace, folders: list[Path], settings: list[st
         comm = world()
         with collective_errors(comm):
             replaces = ["products.overwrite=true"] if arguments.force else []
-            config, observations = joint_job(folders, arguments.name, [*settings, *replaces])
+            config, observations = joint_job(folders, arguments.name, [*settings, *replaces], comm)
             job = partial(run, observations=observations)
             summary = run_job(job, config, arguments.out, comm, stop, closing_table)
     return 0 if summary.solver is None or summary.solver.converged else ConvergenceError.exit_code

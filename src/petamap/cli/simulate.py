@@ -64,7 +64,7 @@ def _simulate(arguments: argparse.Namespace) -> int:
         if arguments.threads is not None:
             settings = [*settings, f"resources.threads={arguments.threads}"]
         config = load_config(configuration_path(file, arguments.example), settings)
-        observations = open_sources(config)
+        observations = open_sources(config, comm=comm)
         n_threads = config.resources.threads or comm.threads()
         files = write_volumes(
             arguments.out, observations, comm, progress, precision=arguments.precision, n_threads=n_threads

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from petacomm.base.errors import require_known
+from petacomm.mpi import Communicator, SerialCommunicator, make_on_nodes
 from petamap.data.observation import Observation
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -26,16 +29,43 @@ class SourceContext:
     places : mapping of str to str
         Place of each option of the source that the configuration sets, ``run.toml:7``, for messages; that of
         `kind` always.
+    comm : Communicator
+        Ranks that make the source and have it extend observations together. They read files by `read` and
+        `once_a_node`.
     """
 
     folder: Path
     seed: int = 0
     realization: int = 0
     places: Mapping[str, str] = field(default_factory=dict)
+    comm: Communicator = field(default_factory=SerialCommunicator, compare=False)
+    _kept: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def place(self, *names: str) -> str | None:
         """Return the place of the first option that is set, of the source itself if none of them is."""
         return next((self.places[name] for name in (*names, "kind") if name in self.places), None)
+
+    def once_a_node(self, reads: Sequence[Callable[[], T]]) -> list[T]:
+        """Return what functions return that read files: one rank of each node calls each. Collective.
+
+        What they return must only be read; they raise the error of the first that fails, on all ranks.
+        """
+        return make_on_nodes(self.comm, reads)
+
+    def read(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Return what a function returns that reads a small file, for all realizations. Collective.
+
+        See `once_a_node`. The arguments can be keys of a dictionary.
+        """
+        key = function, arguments
+        if key not in self._kept:
+            self._kept[key] = self.once_a_node([partial(function, *arguments)])[0]
+        found: T = self._kept[key]
+        return found
+
+    def of_one_rank(self) -> SourceContext:
+        """Return the context of a rank that makes its source alone, of what all have read."""
+        return replace(self, comm=SerialCommunicator())
 
 
 class Source(Protocol):
@@ -72,8 +102,8 @@ _KINDS: dict[str, str] = {
     "ground": "petamap.simulation.virtual_scans:GroundSource",
     "raster": "petamap.simulation.virtual_scans:RasterSource",
     "recorded": "petamap.simulation.virtual_scans:RecordedSource",
-    "sky-map": "petamap.simulation.sky:SkyMapSource",
-    "sky-spectra": "petamap.simulation.sky:SkySpectraSource",
+    "sky-map": "petamap.simulation.sky_sources:SkyMapSource",
+    "sky-spectra": "petamap.simulation.sky_sources:SkySpectraSource",
     "sky-pysm": "petamap.simulation.pysm:PysmSource",
     "solved-templates": "petamap.templates.solved:SolvedTemplatesSource",
     "point-sources": "petamap.simulation.point_sources:PointSourcesSource",

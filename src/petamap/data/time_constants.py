@@ -128,7 +128,8 @@ class TimeConstantsSource:
                 where=context.place("taus", "table"),
                 mend='give tau, as "1.2 ms", or taus of all detectors, or the table that has them',
             )
-        self._table = None if options.table is None else read_time_constants(context.folder / options.table)
+        named = options.table
+        self._table = None if named is None else context.read(read_time_constants, context.folder / named)
 
     def extend(self, observations: Sequence[Observation]) -> list[Observation]:
         """Return the observations with signals, flags and noise behind the filters.

@@ -7,15 +7,21 @@ from dataclasses import replace
 from pathlib import Path
 
 from petacomm.base.errors import ConfigError
+from petacomm.mpi import Communicator
 from petamap.data.config import RunConfig, open_sources, parse_config
 from petamap.data.observation import Observation
 from petamap.data.run_summary import Summary
 
 
 def joint_job(
-    folders: Sequence[Path], name: str = "coadd", settings: Sequence[str] = ()
+    folders: Sequence[Path],
+    name: str = "coadd",
+    settings: Sequence[str] = (),
+    comm: Communicator | None = None,
 ) -> tuple[RunConfig, list[Observation]]:
     """Return a configuration and the observations for one run over the data of several.
+
+    Collective where there is a communicator: each file of data is opened once on each node.
 
     All but the sources is that of the first run.
 
@@ -27,6 +33,8 @@ def joint_job(
         Of the new run.
     settings : sequence of str
         ``key=value`` that replace what the first run says.
+    comm : Communicator, optional
+        Ranks that open the data together.
 
     Raises
     ------
@@ -53,7 +61,7 @@ def joint_job(
                     mend=f"set it for all on the command line, as {section}.KEY=VALUE",
                 )  # fmt: skip
         configs.append(config)
-    opened = [open_sources(config) for config in configs]
+    opened = [open_sources(config, comm=comm) for config in configs]
     _check_once(folders, opened)
     title = "joint map: " + " + ".join(f"{one.name} ({one.run_id})" for one in summaries)
     config = replace(configs[0], sources=(), run=replace(configs[0].run, name=name, title=title))

@@ -212,7 +212,7 @@ class _Job:
             raise
 
     def _run(self) -> Summary:
-        self.setup.open(partial(open_sources, given=self.observations))
+        self.setup.open(partial(open_sources, given=self.observations, comm=self.comm))
         self.unit = self.setup.unit
         self.splits = Splits(self.setup, self.folder, self.kept)
         self._check_products()

@@ -176,7 +176,9 @@ class RunSetup:
             for text in (*check_observations(observations), *drawn_otherwise):
                 self.warn(text)
             self.observations = observations
-            self.pixelization = self._given or target_pixelization(self.config.map, observations)
+            self.pixelization = self._given or target_pixelization(
+                self.config.map, observations, self.world, self.n_threads
+            )
             self.unit = observations[0].unit
             self._open_bands()
             if self.world.rank == 0 and (note := unchecked_note(self.config)):

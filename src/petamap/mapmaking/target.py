@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
-from petacomm.base.errors import ConfigError, DataError
-from petacomm.base.typing import FloatArray
+from petacomm.base.errors import ConfigError
 from petacomm.base.units import DEGREE
+from petacomm.mpi import Communicator, SerialCommunicator
 from petamap.data.config import MapOptions, RunConfig
 from petamap.data.demodulation import check_demodulation
-from petamap.data.observation import Observation, read_flags
+from petamap.data.observation import Observation
 from petamap.mapmaking.intervals import split_intervals
+from petamap.mapmaking.map_box import map_box
 from petamap.pointing.frames import OFFSET, frame_rotation
-from petamap.pointing.protocol import Pointing
 from petamap.pointing.sampled import DirectedPointing
 from petamap.sky.car import CarPatch
 from petamap.sky.flat import FlatPatch
@@ -23,18 +21,17 @@ from petamap.sky.healpix import Healpix
 from petamap.sky.numbered import NumberedPixels
 from petamap.sky.pixelization import Pixelization
 
-# Samples of a detector from which the extent of the data is found.
-_N_DIRECTIONS = 4096
-# Samples whose directions are in memory at once.
-_PIECE = 1 << 18
 # A larger image is hardly meant: a telescope that slews may point far away.
 _MOST_PIXELS = 4e8
-# Degrees added around them, for samples between.
-_MARGIN = 0.02
 
 
-def target_pixelization(options: MapOptions, observations: Sequence[Observation]) -> Pixelization:
-    """Return the pixelization to solve on.
+def target_pixelization(
+    options: MapOptions,
+    observations: Sequence[Observation],
+    comm: Communicator | None = None,
+    n_threads: int = 1,
+) -> Pixelization:
+    """Return the pixelization to solve on. Collective where there is a communicator.
 
     HEALPix maps are solved for in nested order, whatever the order of the files: neighbouring samples then
     find their pixels in the same cache lines.
@@ -49,7 +46,7 @@ def target_pixelization(options: MapOptions, observations: Sequence[Observation]
     if options.pixelization == "healpix":
         return Healpix(options.n_side or 1, nest=True)
     resolution = (options.resolution or 0.0) / DEGREE
-    centre, size = _box(options, observations)
+    centre, size = map_box(options, observations, comm or SerialCommunicator(), n_threads)
     kind = CarPatch if options.pixelization == "car" else FlatPatch
     n_pix = size[0] * size[1] / resolution**2
     if n_pix > _MOST_PIXELS:
@@ -128,83 +125,3 @@ def _numbered(observations: Sequence[Observation]) -> Pixelization:
     if any(other.describe() != first.describe() for other in found):
         raise ConfigError("the sources number different pixels", mend="map them one by one")
     return first
-
-
-def _box(
-    options: MapOptions, observations: Sequence[Observation]
-) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Return centre and size in degrees; those not configured are chosen to hold all samples."""
-    given = (options.centre_lon, options.centre_lat, options.width, options.height)
-    if all(value is not None for value in given):
-        lon, lat, width, height = (float(value or 0.0) / DEGREE for value in given)
-        return (lon, lat), (width, height)
-    vectors = np.concatenate([np.zeros((0, 3)), *_some_directions(observations)])
-    if len(vectors) == 0:
-        raise DataError(
-            "no good sample to place the map by",
-            mend="check the flags, or give map.centre_lon, centre_lat, width and height",
-        )
-    mean = vectors.sum(axis=0)
-    lon0, lat0 = _angles(mean[None])[0]
-    centre = (
-        lon0 if options.centre_lon is None else options.centre_lon / DEGREE,
-        lat0 if options.centre_lat is None else options.centre_lat / DEGREE,
-    )
-    angles = _angles(vectors)
-    away_lon = np.abs((angles[:, 0] - centre[0] + 180) % 360 - 180)
-    away_lat = np.abs(angles[:, 1] - centre[1])
-    if options.pixelization == "flat":
-        away_lon, away_lat = _tangent(vectors, centre)
-    width = 2 * away_lon.max() + _MARGIN if options.width is None else options.width / DEGREE
-    height = 2 * away_lat.max() + _MARGIN if options.height is None else options.height / DEGREE
-    if options.pixelization == "car" and options.centre_lat is None and options.height is None:
-        # rows end at a pole
-        low, high = max(centre[1] - height / 2, -90.0), min(centre[1] + height / 2, 90.0)
-        centre, height = (centre[0], (low + high) / 2), high - low
-    return centre, (min(width, 360.0), min(height, 180.0))
-
-
-def _some_directions(observations: Sequence[Observation]) -> Iterator[FloatArray]:
-    """Yield directions of samples of each detector that are mapped: a telescope may slew from far away."""
-    for observation in observations:
-        if observation.pointing is not None:
-            for detector in range(observation.n_det):
-                yield _spread_directions(observation, observation.pointing, detector)
-
-
-def _spread_directions(observation: Observation, pointing: Pointing, detector: int) -> FloatArray:
-    """Return directions at equal distances among the good samples of a detector, (n, 3)."""
-    pieces = [
-        (first, min(first + _PIECE, stop))
-        for start, stop in observation.intervals
-        for first in range(start, stop, _PIECE)
-    ]
-    bits, counts = [], []  # flags are read once, and a bit each kept of them
-    for piece in pieces:
-        good = read_flags(observation, detector, *piece) == 0
-        bits.append(np.packbits(good))
-        counts.append(int(np.count_nonzero(good)))
-    step, n_before, found = max(1, sum(counts) // _N_DIRECTIONS), 0, [np.zeros((0, 3))]
-    for (start, stop), packed, count in zip(pieces, bits, counts, strict=True):
-        chosen = np.flatnonzero(np.unpackbits(packed, count=stop - start))[-n_before % step :: step]
-        n_before += count
-        if len(chosen):
-            found.append(pointing.directions(detector, start, stop)[0][chosen])
-    return np.concatenate(found)
-
-
-def _angles(vectors: FloatArray) -> FloatArray:
-    """Return longitude and latitude in degrees, (n, 2)."""
-    lon = np.arctan2(vectors[:, 1], vectors[:, 0])
-    lat = np.arctan2(vectors[:, 2], np.hypot(vectors[:, 0], vectors[:, 1]))
-    return np.stack([lon, lat], axis=1) / DEGREE
-
-
-def _tangent(vectors: FloatArray, centre: tuple[float, float]) -> tuple[FloatArray, FloatArray]:
-    """Return the distances from the centre in degrees along the axes of the tangent plane."""
-    lon, lat = np.array(centre) * DEGREE
-    towards = np.array([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)])
-    east = np.array([-np.sin(lon), np.cos(lon), 0.0])
-    north = np.cross(towards, east)
-    depth = np.maximum(vectors @ towards, 0.1)
-    return np.abs(vectors @ east / depth) / DEGREE, np.abs(vectors @ north / depth) / DEGREE

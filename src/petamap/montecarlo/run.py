@@ -184,7 +184,7 @@ class _MonteCarlo:
         parts: list[SignalParts] = []
 
         def open_parts(config: RunConfig) -> list[Observation]:
-            observations, signal_parts = open_signal_parts(config)
+            observations, signal_parts = open_signal_parts(config, comm=self.stage.world)
             if needs_own_temperature(observations):
                 raise ConfigError(
                     "leakage of the temperature of the run's own map, which each realization has to find",

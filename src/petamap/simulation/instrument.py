@@ -102,7 +102,7 @@ class Instrument:
 
     def __init__(self, options: InstrumentOptions, context: SourceContext, record_rate: float = 0.0) -> None:
         named = options.focalplane
-        plane = load_focalplane(named, context.folder) if named else _hexagon(options)
+        plane = context.read(load_focalplane, named, context.folder) if named else _hexagon(options)
         self.focalplane = plane.select(options.detectors, where=context.place("detectors"))
         self.sample_rate = options.sample_rate or record_rate or _common_rate(self.focalplane)
         self.noise = focalplane_noise(self.focalplane)

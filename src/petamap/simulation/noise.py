@@ -274,7 +274,7 @@ def read_psd(path: Path) -> TabulatedPsd:
 
 def _model_of_options(options: ModelOptions, context: SourceContext) -> UniformNoise | None:
     if options.psd is not None:
-        return UniformNoise(read_psd(context.folder / options.psd))
+        return UniformNoise(context.read(read_psd, context.folder / options.psd))
     if options.net is None:
         if options.fknee:
             raise ConfigError("fknee is given without net", mend="give both, or none")

@@ -114,7 +114,7 @@ class PysmSource:
                 where=self._context.place("frequency"), mend='write frequency = "70 GHz"',
             )  # fmt: skip
         if options.bandpass is not None:
-            return read_bandpass(str(self._context.folder / options.bandpass))
+            return self._context.read(read_bandpass, str(self._context.folder / options.bandpass))
         middle, half = (options.frequency or 0.0) / 1e9, options.bandwidth / 2e9
         if half >= middle:
             raise ConfigError(f"a band of {2 * half:g} GHz around {middle:g} GHz goes below 0")

@@ -18,7 +18,7 @@ from petamap.noise.psd import noise_psd
 from petamap.noise.toeplitz import inverse_lags
 from petamap.pointing.scan_strategies import Sweep
 from petamap.simulation.noise import NoiseSource, NoiseSourceOptions
-from petamap.simulation.sky import SkySpectraOptions, SkySpectraSource
+from petamap.simulation.sky_sources import SkySpectraOptions, SkySpectraSource
 from petamap.simulation.virtual_scans import SatelliteOptions, SatelliteSource
 from petamap.sky.healpix import Healpix
 from petamap.sky.map_file import write_map

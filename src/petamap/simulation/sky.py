@@ -1,4 +1,4 @@
-"""Simulated sky signal, computed on demand: from a map, or from power spectra."""
+"""Simulated sky signal, computed on demand."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from petacomm.base.errors import ConfigError, DataError
 from petacomm.base.name_patterns import choose_names
-from petacomm.base.options import option
 from petacomm.base.typing import (
     BoolArray,
-    ComplexArray,
     Float32Array,
     FloatArray,
     Int32Array,
@@ -27,14 +25,9 @@ from petacomm.mpi import Communicator, share_on_nodes
 from petamap.data.observation import Observation, Signal
 from petamap.data.source import SourceContext
 from petamap.data.template import OfPixels
-from petamap.pointing.frames import OFFSET
 from petamap.pointing.protocol import Pointing
 from petamap.simulation import _simulation
-from petamap.simulation.random_keys import Purpose, random_stream
-from petamap.simulation.sky_spectra import PLANCK2018, gaussian_alm, read_spectra, smooth_alm, synthesize
 from petamap.sky.healpix import Healpix
-from petamap.sky.map_file import read_map
-from petamap.sky.map_units import unit_mend
 from petamap.sky.pixelization import Pixelization
 
 CHUNK = 8192  # samples processed at once, whose directions and pixels fit into the cache
@@ -57,6 +50,14 @@ class Sky:
         self._values: FloatArray | None = None
         self._unknown: BoolArray | None = None
         self._settled = False
+
+    @classmethod
+    def of_values(cls, pixelization: Pixelization, values: FloatArray) -> Sky:
+        """Return the sky of values that the ranks of a node have once, float64 (n_pix, 1 or 3)."""
+        sky = cls(pixelization, _made_already)
+        sky._keep(values)
+        sky._settled = True
+        return sky
 
     def share(self, comm: Communicator) -> None:
         """Make the map once on each node, in memory that its ranks share, if none has it. Collective."""
@@ -257,55 +258,6 @@ def intensity_gains(pointing: Pointing, detector: int, start: int, stop: int) ->
     return np.full(stop - start, intensity) if gains is None else gains * intensity
 
 
-@dataclass(frozen=True)
-class SkyMapOptions:
-    """A sky map in a FITS file: I, or I, Q, U, in the coordinates of the pointing."""
-
-    map: str = option(path=True, help="FITS map: HEALPix; CAR and flat without interpolation")
-    interpolation: str = option(
-        "nearest", choices=("nearest", "bilinear"), help="value of the pixel, or between four (HEALPix)"
-    )
-    unit: str | None = option(None, help="of the map, where the file says none")
-    polarization: str | None = option(
-        None, choices=("COSMO", "IAU"), help="convention of the map, where the file has no POLCCONV"
-    )
-    frame: str | None = option(
-        None,
-        choices=("galactic", "equatorial", "ecliptic"),
-        help="coordinates of the map, where the file has no COORDSYS",
-    )
-    scale: float = option(1.0, help="factor on the map")
-    polarized: bool = option(True, help="Q and U of the map are seen too, if it has them")
-    detectors: tuple[str, ...] = option(
-        (), help="that see it: names, patterns, beginnings of names; default: all"
-    )
-
-
-@dataclass(frozen=True)
-class SkySpectraOptions:
-    """A Gaussian sky drawn from power spectra."""
-
-    spectra: str = option(
-        PLANCK2018,
-        path_or_name=True,
-        help="planck2018, a CAMB text file of D_l, or a FITS table of C_l as healpy writes",
-    )
-    unit: str = option("uK^2", help="of the spectra, where the file says none")
-    n_side: int = option(256, minimum=1, maximum=8192, help="HEALPix resolution of the sky")
-    l_max: int | None = option(None, minimum=2, help="default: 2 n_side, or where the spectra end")
-    fwhm: float = option(0.0, dimension="angle", minimum=0.0, help="of a Gaussian beam")
-    interpolation: str = option(
-        "nearest", choices=("nearest", "bilinear"), help="value of the pixel, or between four"
-    )
-    scale: float = option(1.0, help="factor on the sky")
-    seed: int = option(0, help="added to the seed of the run")
-    realization: int = option(0, help="added to the realization of the run")
-    fixed: bool = option(False, help="the same sky in every realization of the run")
-    detectors: tuple[str, ...] = option(
-        (), help="that see it: names, patterns, beginnings of names; default: all"
-    )
-
-
 class SeenSky(Protocol):
     """Options of a source of a sky: who sees it, and how."""
 
@@ -316,108 +268,6 @@ class SeenSky(Protocol):
     @property
     def detectors(self) -> tuple[str, ...]:
         """Return the detectors that see it; all where there are none."""
-
-
-class SkyMapSource:
-    """Source of the signal of a sky map."""
-
-    options: ClassVar[type] = SkyMapOptions
-
-    def __init__(self, options: SkyMapOptions, context: SourceContext) -> None:
-        self._options, self._context = options, context
-        self._path = context.folder / options.map
-
-    def extend(self, observations: Sequence[Observation]) -> list[Observation]:
-        """Return the observations with the signal of the map added.
-
-        Raises
-        ------
-        ConfigError
-            If an observation has no pointing, or unit, coordinates or interpolation do not match.
-        DataError
-            If the file is not a map of I, or of I, Q and U.
-        """
-        options, where = self._options, str(self._path)
-        sky_map = read_map(
-            self._path, unit=options.unit, polarization=options.polarization, frame=options.frame
-        )
-        if sky_map.names not in (("I",), ("I", "Q", "U")):
-            raise DataError(f"has columns {', '.join(sky_map.names)}, not I, or I, Q, U", where=where)
-        if options.interpolation == "bilinear" and not isinstance(sky_map.pixelization, Healpix):
-            raise ConfigError("only HEALPix maps are interpolated", where=where, mend="interpolation nearest")
-        for observation in observations:
-            frame = observation.frame
-            if sky_map.unit != observation.unit:
-                raise ConfigError(
-                    f"the map is in '{sky_map.unit}', {observation.name} in '{observation.unit}'",
-                    where=where,
-                    mend=unit_mend(sky_map.unit, observation.unit),
-                )
-            if frame not in (None, OFFSET, sky_map.frame) and sky_map.frame:
-                raise ConfigError(
-                    f"the map is {sky_map.frame}, the pointing of {observation.name} {frame}",
-                    where=where,
-                    mend=f"rotate the map to {frame} coordinates, with healpy.Rotator for example",
-                )
-        n_stokes = len(sky_map.names) if options.polarized else 1
-        sky = Sky(sky_map.pixelization, lambda: sky_map.values[:n_stokes] * options.scale)
-        return with_sky(observations, sky, options, self._context)
-
-
-class SkySpectraSource:
-    """Source of the signal of a Gaussian sky, which is common to all observations."""
-
-    options: ClassVar[type] = SkySpectraOptions
-
-    def __init__(self, options: SkySpectraOptions, context: SourceContext) -> None:
-        self._options, self._context = options, context
-        self.part = None if options.fixed else "sky"
-        self.seen_by_all = not options.detectors
-        known = options.spectra == PLANCK2018
-        self._spectra = read_spectra(PLANCK2018 if known else context.folder / options.spectra, options.unit)
-        realization = options.realization + (0 if options.fixed else context.realization)
-        seed = context.seed + options.seed
-        self._words = np.stack([random_stream(Purpose.SKY, seed, realization, detector=k) for k in range(3)])
-        end = self._spectra.shape[1] - 1
-        self._l_max = min(2 * options.n_side, end) if options.l_max is None else options.l_max
-        if self._l_max > end:
-            raise ConfigError(f"l_max {self._l_max} is beyond the spectra, which end at {end}")
-
-    def extend(self, observations: Sequence[Observation]) -> list[Observation]:
-        """Return the observations with the signal of the sky added; the sky is computed at first use.
-
-        Raises
-        ------
-        ConfigError
-            If an observation has no pointing, or is not in K_CMB.
-        """
-        for observation in observations:
-            if observation.unit != "K_CMB":
-                raise ConfigError(
-                    f"spectra give K_CMB, {observation.name} is in '{observation.unit}'",
-                    mend="use a map in that unit instead",
-                )
-        sky = Sky(Healpix(self._options.n_side), self.make)
-        return with_sky(observations, sky, self._options, self._context)
-
-    def make(self) -> FloatArray:
-        """Return I, Q, U of the sky in ring ordering, K_CMB, float64 (3, n_pix)."""
-        alm, l_max = self.coefficients()
-        return synthesize(smooth_alm(alm, l_max, self.fwhm), l_max, self._options.n_side)
-
-    @property
-    def fwhm(self) -> float:
-        """Full width at half maximum of the beam, radians."""
-        return self._options.fwhm
-
-    def coefficients(self) -> tuple[ComplexArray, int]:
-        """Return a_lm of T, E, B without the beam, complex128 (3, n_alm) m-major, K_CMB, and their l_max."""
-        alm = gaussian_alm(self._spectra, self._words, self._l_max)
-        return alm * self._options.scale, self._l_max
-
-    def expected(self) -> FloatArray:
-        """Return the expected spectra of the coefficients: TT, EE, BB, TE, float64 (4, l_max + 1), K^2."""
-        return self._spectra[:, : self._l_max + 1] * self._options.scale**2
 
 
 def with_sky(

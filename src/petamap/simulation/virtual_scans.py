@@ -345,7 +345,7 @@ class RecordedSource:
             If the log cannot be read.
         """
         o = self._options
-        log = antenna.read_antenna_log(self._context.folder / o.path)
+        log = self._context.read(antenna.read_antenna_log, self._context.folder / o.path)
         if o.turnarounds == "keep":
             log = dataclasses.replace(log, scanning=np.ones_like(log.scanning))
         if o.max_distance:

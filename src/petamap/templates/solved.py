@@ -49,7 +49,7 @@ class SolvedTemplatesSource:
             If the file is none of amplitudes.
         """
         options, place = self._options, self._context.place
-        table = read_amplitudes(self._path)
+        table = self._context.read(read_amplitudes, self._path)
         names = dict.fromkeys(each.name for one in observations for each in one.templates)
         if not names:
             raise ConfigError(

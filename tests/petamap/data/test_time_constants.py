@@ -146,7 +146,7 @@ def test_a_table_of_detectors(tmp_path):
     ):  # fmt: skip
         path.write_text(text)
         with pytest.raises(DataError, match=message):
-            TimeConstantsSource(options, context)
+            TimeConstantsSource(options, SourceContext(tmp_path))
 
 
 @pytest.mark.parametrize(

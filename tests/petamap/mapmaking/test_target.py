@@ -1,4 +1,4 @@
-"""Where the map lies: coordinates, pixels as sources number them, and images as large as the data need."""
+"""Where the map lies: coordinates, and pixels as sources number them."""
 
 from dataclasses import replace
 
@@ -8,9 +8,8 @@ import pytest
 from small_runs import run_on
 from small_systems import Samples, compressed, recorded
 
-from petacomm.base.errors import ConfigError, DataError, UserError
-from petamap.data.config import MapOptions, open_sources, parse_config
-from petamap.data.observation import read_flags
+from petacomm.base.errors import ConfigError, UserError
+from petamap.data.config import MapOptions
 from petamap.mapmaking.target import in_frame, target_pixelization
 from petamap.pointing.recorded import RecordedPixels
 from petamap.sky.healpix import Healpix
@@ -100,78 +99,10 @@ def test_sources_that_number_different_pixels_or_none_are_refused():
         target_pixelization(options, [twelve, scan()])
 
 
-def short(**changes):
-    """Return a scan of a small part of the sky."""
-    return scan(n_samp=400, speed=5e-4, **changes)
-
-
-@pytest.mark.parametrize("kind", ["car", "flat"])
-def test_an_image_without_size_holds_all_samples(kind):
-    one = short()
-    target = target_pixelization(MapOptions(pixelization=kind, resolution=0.2 * DEGREE), [one])
-    pixels = np.empty(one.n_samp, np.int32)
-    for detector in range(one.n_det):
-        one.pointing.expand(target, detector, 0, one.n_samp, pixels, None)
-        assert pixels.min() >= 0
-    assert target.n_pix < 10_000
-
-
-@pytest.mark.parametrize("latitude", [-86, 84, 89])
-def test_rows_end_at_a_pole(tmp_path, latitude):
-    """The mean of directions lies nearer to the pole than the samples farthest from it."""
-    text = f"""
-[map]
-pixelization = "car"
-resolution = "30 arcmin"
-[[source]]
-kind = "raster"
-n_det = 2
-sample_rate = "10 Hz"
-duration = "10 min"
-latitude = "{latitude} deg"
-width = "14 deg"
-height = "10 deg"
-row_spacing = "1 deg"
-speed = "1 deg/s"
-frame = "galactic"
-"""
-    config = parse_config(text, tmp_path / "pole.toml")
-    (one,) = open_sources(config)
-    target = target_pixelization(config.map, [one])
-    assert np.abs(target.edges[1]).max() <= 90 + 0.25
-    pixels = np.empty(one.n_samp, np.int32)
-    for detector in range(one.n_det):
-        one.pointing.expand(target, detector, 0, one.n_samp, pixels, None)
-        assert pixels[read_flags(one, detector, 0, one.n_samp) == 0].min() >= 0
-
-
-def test_flagged_samples_do_not_widen_an_image():
-    class AllButTheFirst:
-        def or_flags(self, detector, start, stop, out):
-            out[max(0, 10 - start) :] = 1
-
-    options = MapOptions(pixelization="flat", resolution=0.05 * DEGREE)
-    few = replace(short(), flags=(AllButTheFirst(),))
-    assert target_pixelization(options, [few]).n_pix < target_pixelization(options, [short()]).n_pix / 4
-
-    class All:
-        def or_flags(self, detector, start, stop, out):
-            out[:] = 1
-
-    with pytest.raises(DataError, match="no good sample"):
-        target_pixelization(options, [replace(short(), flags=(All(),))])
-
-
-def test_samples_outside_intervals_do_not_widen_an_image():
-    options = MapOptions(pixelization="flat", resolution=0.05 * DEGREE)
-    few = replace(short(), intervals=((0, 5), (7, 10)))
-    assert target_pixelization(options, [few]).n_pix < target_pixelization(options, [short()]).n_pix / 4
-
-
 def test_an_image_of_too_many_pixels_is_refused_before_memory_is_taken():
     options = MapOptions(pixelization="car", resolution=1e-4 * DEGREE)
     with pytest.raises(ConfigError, match=r"pixels .*map.width and map.height"):
-        target_pixelization(options, [short()])
+        target_pixelization(options, [scan(n_samp=400, speed=5e-4)])
 
 
 def test_a_folder_that_cannot_be_written_is_found_before_the_data_are_read(tmp_path):
@@ -181,7 +112,7 @@ def test_a_folder_that_cannot_be_written_is_found_before_the_data_are_read(tmp_p
 
     blocked = tmp_path / "file"
     blocked.write_text("in the way")
-    one = replace(short(), signals=(Untouched(),))
+    one = replace(scan(n_samp=400, speed=5e-4), signals=(Untouched(),))
     with pytest.raises(UserError, match="file"):
         run_on([one], blocked / "out")
     assert blocked.read_text() == "in the way"

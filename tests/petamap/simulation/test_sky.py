@@ -15,11 +15,10 @@ from petamap.pointing.boresight import Boresight
 from petamap.pointing.compressed import CompressedPointing
 from petamap.simulation.point_sources import PointSourcesOptions, PointSourcesSource
 from petamap.simulation.random_keys import Purpose, random_stream
-from petamap.simulation.sky import (
-    Sky,
+from petamap.simulation.sky import Sky, SkySignal
+from petamap.simulation.sky_sources import (
     SkyMapOptions,
     SkyMapSource,
-    SkySignal,
     SkySpectraOptions,
     SkySpectraSource,
 )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from petacomm.base.errors import ConfigError, DataError
+from petacomm.mpi import Communicator, SerialCommunicator
 from petamap.data.config.model import RunConfig, SourceConfig
 from petamap.data.observation import Observation, Signal
 from petamap.data.source import Source, SourceContext, source_class
@@ -61,14 +63,20 @@ class SignalParts:
     random_sources: tuple[RandomSource, ...]
 
 
-def open_sources(config: RunConfig, given: Sequence[Observation] = ()) -> list[Observation]:
+def open_sources(
+    config: RunConfig, given: Sequence[Observation] = (), comm: Communicator | None = None
+) -> list[Observation]:
     """Return the observations of all sources, applied in order; headers of files are read, but no samples.
+
+    Collective where there is a communicator: each file is opened once on each node.
 
     Parameters
     ----------
     config : RunConfig
     given : sequence of Observation
         Observations in memory, which the sources extend.
+    comm : Communicator, optional
+        Ranks that open the sources together.
 
     Raises
     ------
@@ -77,11 +85,11 @@ def open_sources(config: RunConfig, given: Sequence[Observation] = ()) -> list[O
     DataError
         If a file is not valid, or a name is not unique or could lead out of a folder.
     """
-    return open_signal_parts(config, given)[0]
+    return open_signal_parts(config, given, comm)[0]
 
 
 def open_signal_parts(
-    config: RunConfig, given: Sequence[Observation] = ()
+    config: RunConfig, given: Sequence[Observation] = (), comm: Communicator | None = None
 ) -> tuple[list[Observation], SignalParts]:
     """Return the observations of all sources, and their signals separated into fixed and random ones.
 
@@ -93,14 +101,16 @@ def open_signal_parts(
             raise ConfigError(f"observation {number} is a {type(observation).__name__}")
     fixed = {observation.name: observation.signals for observation in given}
     random_sources: list[RandomSource] = []
+    ranks, read = comm or SerialCommunicator(), dict[Any, Any]()
     for entry in config.sources:
-        context = SourceContext(config.folder, config.run.seed, config.run.realization, entry.places)
+        run = config.run
+        context = SourceContext(config.folder, run.seed, run.realization, entry.places, ranks, read)
         source = source_class(entry.kind)(entry.options, context)
         before, observations = observations, source.extend(observations)
         part = getattr(source, "part", None)
         if part is not None:
             without_signals = tuple(replace(observation, signals=()) for observation in before)
-            random_sources.append(RandomSource(part, entry, context, without_signals))
+            random_sources.append(RandomSource(part, entry, context.of_one_rank(), without_signals))
             continue
         if getattr(source, "changes_signals", False):
             fixed = _filtered(source, before, fixed)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from petacomm.base.typing import AnyArray
 
 
 class FitsTable:
-    """Table of a FITS file; columns are mapped to memory and read where they are used.
+    """Table of a FITS file; columns are mapped to memory and read where they are used, on any rank.
 
     Parameters
     ----------
@@ -30,7 +31,7 @@ class FitsTable:
     """
 
     def __init__(self, path: Path, table: str = "") -> None:
-        self.path = path
+        self.path, self._table = path, table
         try:
             with require_file(path).open("rb") as file:
                 begin = file.read(6)
@@ -38,18 +39,30 @@ class FitsTable:
             raise DataError(f"cannot be read: {error.strerror}", where=str(path)) from error
         if begin != b"SIMPLE":
             raise DataError("is no FITS file", where=str(path), mend="unpack it, if it is compressed")
-        self._data, self._columns, self.where = _open_table(path, table)
-        self.names = tuple(str(name) for name in self._columns.names)
+        _, columns, self.where = self._opened
+        self.names = tuple(str(name) for name in columns.names)
+        self._units = {name: str(columns[name].unit or "").strip() for name in self.names}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in vars(self).items() if key not in ("_opened", "_known")}
+
+    @cached_property
+    def _opened(self) -> tuple[Any, Any, str]:
+        return _open_table(self.path, self._table)
+
+    @cached_property
+    def _known(self) -> dict[str, AnyArray]:
+        return {}
 
     def unit(self, name: str) -> str:
         """Return the unit of a column (TUNIT), empty if the file tells none."""
-        return str(self._columns[name].unit or "").strip()
+        return self._units[name]
 
     def place(self, row: int, name: str) -> str:
         """Return file, extension, row from 1 and column of a number, for messages."""
         return f"{self.where}, row {row + 1}, column {printable(name)}"
 
-    def read_columns(self, names: Sequence[str]) -> dict[str, AnyArray]:
+    def read_columns(self, names: Sequence[str]) -> FitsColumns:
         """Return columns by name, of numbers or bool (n_rows,); nan where a number is TNULL.
 
         Raises
@@ -57,21 +70,46 @@ class FitsTable:
         DataError
             If a column holds text, or several values a row.
         """
-        return {name: self._column(name) for name in names}
+        for name in names:
+            self.column(name)
+        return FitsColumns(self, tuple(names))
 
-    def _column(self, name: str) -> AnyArray:
+    def column(self, name: str) -> AnyArray:
+        """Return a column; see `read_columns`."""
+        if name not in self._known:
+            self._known[name] = self._checked(name)
+        return self._known[name]
+
+    def _checked(self, name: str) -> AnyArray:
+        data, columns, _ = self._opened
         try:
-            values = np.asarray(self._data.field(name))
+            values = np.asarray(data.field(name))
         except (OSError, ValueError, TypeError, KeyError, IndexError) as error:
             raise DataError(f"cannot be read: {error}", where=f"{self.where}, column {name}") from error
         if values.ndim != 1 or values.dtype.kind not in "fiub":
             kind = "text" if values.dtype.kind in "SU" else f"values of shape {values.shape[1:]}"
             where = f"{self.where}, column {printable(name)}"
             raise DataError(f"holds {kind}", where=where, mend="one number a row is needed")
-        null = self._columns[name].null
+        null = columns[name].null
         if null in (None, "") or values.dtype.kind == "f":
             return values
         return np.where(values == int(null), np.nan, values)
+
+
+class FitsColumns(Mapping[str, AnyArray]):
+    """Columns of a FITS table by name, (n_rows,)."""
+
+    def __init__(self, table: FitsTable, names: tuple[str, ...]) -> None:
+        self._table, self._names = table, names
+
+    def __getitem__(self, name: str) -> AnyArray:
+        return self._table.column(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
 
 def _open_table(path: Path, table: str) -> tuple[Any, Any, str]:

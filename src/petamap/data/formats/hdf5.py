@@ -66,21 +66,29 @@ class Hdf5Reader:
     """HDF5 file that is opened at first use and can be read from several threads.
 
     References out of the file are rejected: external and soft links, external storage, virtual datasets. What
-    was looked up and checked once stays open: the file is taken not to change.
+    was looked up and checked once stays open: the file is taken not to change. On other ranks it is opened
+    when they use it.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._has_checked_heaps = False
         self._objects: dict[str, Any] = {}
         self._checked: dict[tuple[str, str, tuple[int | None, ...] | None], Any] = {}
         self._groups: dict[str, bool] = {}
         self._hard_links: set[str] = set()
 
+    def __getstate__(self) -> dict[str, Any]:
+        empty = {key: type(value)() for key, value in vars(self).items() if isinstance(value, dict | set)}
+        return empty | {"path": self.path, "_has_checked_heaps": self._has_checked_heaps}
+
     @cached_property
     def _file(self) -> Any:
         import h5py
 
-        _check_heaps(self.path)
+        if not self._has_checked_heaps:
+            _check_heaps(self.path)
+            self._has_checked_heaps = True
         return h5py.File(self.path, "r", locking="best-effort")
 
     def names(self, group: str = "/") -> list[str]:

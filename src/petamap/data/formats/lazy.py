@@ -36,6 +36,9 @@ class LazyPointing(CompressedPointing):
         self._n_samp, self._n_det, self._load, self.sparse = n_samp, n_det, load, sparse
         self._lock = Lock()
 
+    def __reduce__(self) -> tuple[Any, ...]:  # another rank reads it, or has it shared, when it uses it
+        return LazyPointing, (self._n_samp, self._n_det, self._load, self.sparse)
+
     @property
     def n_det(self) -> int:
         """Number of detectors."""

@@ -30,6 +30,7 @@ from petacomm.base.typing import (
     Float32Array,
     FloatArray,
     Int32Array,
+    UInt8Array,
     UInt32Array,
 )
 from petamap.data.formats.hdf5 import add_location
@@ -116,17 +117,20 @@ class Madmap1Source:
         ConfigError
             If a name fits no observation or detector.
         """
-        stream = Madmap1Stream(self._folder / self._options.tod, self._options.byte_order)
-        filters = read_noise_filters(self._folder / self._options.filters, self._options.byte_order)
-        stream.check_coverage(filters)
-        pixelization = self._pixelization(stream)
-        blocks = split_blocks(filters, self._options.n_detectors)
-        new = [self._observation(stream, number, block, pixelization) for number, block in enumerate(blocks)]
+        (new,) = self._context.once_a_node([self._observations])
         options = self._options
         chosen = select_observations(
             new, self._context, observations=options.observations, detectors=options.detectors
         )
         return [*observations, *chosen]
+
+    def _observations(self) -> list[Observation]:
+        stream = Madmap1Stream(self._folder / self._options.tod, self._options.byte_order)
+        filters = read_noise_filters(self._folder / self._options.filters, self._options.byte_order)
+        stream.check_coverage(filters)
+        pixelization = self._pixelization(stream)
+        blocks = split_blocks(filters, self._options.n_detectors)
+        return [self._observation(stream, number, block, pixelization) for number, block in enumerate(blocks)]
 
     def _pixelization(self, stream: Madmap1Stream) -> Pixelization:
         if self._options.healpix:
@@ -217,7 +221,7 @@ class Madmap1Stream:
 
     def __init__(self, path: Path, byte_order: str = "auto") -> None:
         self.path = path
-        self._content: bytes | None = None
+        self._content: UInt8Array | None = None
         self._ranges: list[tuple[int, int]] = []
         try:
             with _open(path) as file:
@@ -241,14 +245,14 @@ class Madmap1Stream:
         """Size of the uncompressed file according to the header."""
         return _HEADER_BYTES + (self.stop - self.first) * self._record.itemsize
 
-    def _unpacked(self) -> bytes:
-        """Return the uncompressed content, with at most one byte more than the header says."""
+    def _unpacked(self) -> UInt8Array:
+        """Return the bytes of the uncompressed content, with at most one byte more than the header says."""
         if self._bytes > _UNPACKED_LIMIT:
             what = f"unpacks to more than {_UNPACKED_LIMIT >> 20} MiB"
             raise DataError(what, where=str(self.path), mend="unpack it and name the file")
         try:
             with _open(self.path) as file:
-                return file.read(self._bytes + 1)
+                return np.frombuffer(file.read(self._bytes + 1), np.uint8)
         except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
             raise DataError(f"cannot be unpacked: {error}", where=str(self.path)) from error
 

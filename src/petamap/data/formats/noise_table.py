@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -94,9 +95,13 @@ class NoiseTableSource:
             where=self._places.get("observations"),
         )  # fmt: skip
         given = [one for one in observations if one.name in chosen]
-        read = self._from_intervals if self._options.net else self._from_table
-        read = self._from_filters if self._format() == "madmap1" else read
-        noises: dict[str, Noise] = dict(zip((one.name for one in given), read(given), strict=True))
+        read: Callable[[Sequence[Observation]], Sequence[Noise]] = self._from_table
+        if self._options.net:
+            read = self._from_intervals
+        if self._format() == "madmap1":
+            read = self._from_filters
+        (found,) = self._context.once_a_node([partial(read, given)])
+        noises: dict[str, Noise] = dict(zip((one.name for one in given), found, strict=True))
         return [
             dataclasses.replace(one, noise=noises[one.name]) if one.name in chosen else one
             for one in observations

@@ -65,7 +65,7 @@ class TableSource:
         check_combination(options, context.places)
         self._pixelization = given_pixelization(options, context)
         named = options.focalplane
-        self._plane = load_focalplane(named, context.folder) if named else None
+        self._plane = context.read(load_focalplane, named, context.folder) if named else None
 
     def extend(self, observations: Sequence[Observation]) -> list[Observation]:
         """Append an observation for each table and each range of its rows between gaps in time.
@@ -82,7 +82,8 @@ class TableSource:
             If a column that the configuration names is missing, or a name fits no observation or detector.
         """
         options = self._options
-        new = [one for path in self._paths() for one in self._observations(path)]
+        tables = self._context.once_a_node([partial(self._observations, path) for path in self._paths()])
+        new = [one for of_table in tables for one in of_table]
         chosen = select_observations(
             new, self._context, observations=options.observations, detectors=options.detectors
         )
@@ -165,7 +166,7 @@ class TableSource:
             return None
         return RecordedAzimuth(
             partial(table_angles, rows, layout.lon, self._options.angle_unit),
-            lambda sample: rows.place(sample, layout.lon),
+            partial(rows.place, name=layout.lon),
         )
 
     def _pointing(self, rows: TableRows, layout: TableLayout, samples: TableSamples) -> Pointing:

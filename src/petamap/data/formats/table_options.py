@@ -145,6 +145,6 @@ def given_pixelization(options: TableOptions, context: SourceContext) -> Pixeliz
     if options.pixels != "numbered":
         return Healpix(options.n_side, nest=options.pixels == "nested")
     if options.image:
-        layout = read_image_layout(context.folder / options.image)
+        layout = context.read(read_image_layout, context.folder / options.image)
         return NumberedPixels(layout.index.size, layout)
     return NumberedPixels(options.n_pix)

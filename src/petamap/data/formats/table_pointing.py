@@ -142,7 +142,7 @@ def table_angles(
     if given and (given not in _UNITS or unit not in ("", given)):
         mend = f'set angle_unit = "{given}"' if given in _UNITS else "give deg, rad, arcmin or arcsec"
         raise ConfigError(f"column {name} is in '{said}'", where=str(rows.path), mend=mend)
-    values = rows.columns[name][start:stop].astype(np.float64)
+    values = rows.column(name)[start:stop].astype(np.float64)
     bad = np.flatnonzero(~np.isfinite(values))
     if len(bad):
         what = f"the pointing is {values[bad[0]]}, as in {len(bad)} of {len(values)} rows"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from threading import Lock
-
 import numpy as np
 
 from petacomm.base.errors import DataError
@@ -42,7 +40,6 @@ class TableResponses:
     ) -> None:
         self._rows, self._layout, self._convention, self._samples = rows, layout, convention, samples
         self._efficiencies: dict[int, float] = {}
-        self._lock = Lock()
 
     @property
     def has_gains(self) -> bool:
@@ -84,10 +81,9 @@ class TableResponses:
         """
         if not self._layout.response_q:
             return 1.0 if self.has_angles else 0.0
-        with self._lock:
-            if detector not in self._efficiencies:
-                self._efficiencies[detector] = self._common_efficiency(detector)
-            return self._efficiencies[detector]
+        if detector not in self._efficiencies:
+            self._efficiencies[detector] = self._common_efficiency(detector)
+        return self._efficiencies[detector]
 
     def _common_efficiency(self, detector: int) -> float:
         n_samp = self._rows.n_samp
@@ -137,7 +133,7 @@ class TableResponses:
 
     def _read(self, key: str, detector: int, start: int, stop: int) -> FloatArray:
         name = getattr(self._layout, key)[detector]
-        return self._rows.columns[name][start:stop].astype(np.float64)
+        return self._rows.column(name)[start:stop].astype(np.float64)
 
 
 class TablePixels:
@@ -164,7 +160,7 @@ class TablePixels:
             If a number is no integer, or none of the pixels.
         """
         name = self._layout.pixel[detector]
-        values = self._rows.columns[name][start:stop].astype(np.float64)
+        values = self._rows.column(name)[start:stop].astype(np.float64)
         n_pix = self.pixelization.n_pix
         with np.errstate(invalid="ignore"):
             bad = np.flatnonzero(~((values == np.trunc(values)) & (values >= -1) & (values < n_pix)))

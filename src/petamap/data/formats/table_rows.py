@@ -28,8 +28,8 @@ class TableRows:
     table : TableFile
     first : int
         Number of the first of the rows in the table.
-    columns : mapping of str to array (n_samp,)
-        Columns of these rows.
+    columns : mapping of str to array (n_rows,)
+        Columns of the table.
     sample_rate : float
         Hz.
     start_time : float
@@ -54,6 +54,10 @@ class TableRows:
     def path(self) -> Path:
         """File of the table."""
         return self.table.path
+
+    def column(self, name: str) -> AnyArray:
+        """Return a column of these rows, (n_samp,)."""
+        return self.columns[name][self.first : self.first + self.n_samp]
 
     def place(self, row: int, name: str) -> str:
         """Return the place of a number in one of these rows, for messages."""
@@ -111,7 +115,7 @@ def split_rows(
         TableRows(
             table,
             a,
-            {key: values[a:b] for key, values in columns.items()},
+            columns,
             rate,
             float(times[a] - epoch) * unit + zero,
             (times[a:b] - times[a]) * unit,

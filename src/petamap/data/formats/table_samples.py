@@ -79,7 +79,7 @@ class TableSamples:
         return weights
 
     def _read(self, name: str, start: int, stop: int) -> FloatArray:
-        return self._rows.columns[name][start:stop].astype(np.float64)
+        return self._rows.column(name)[start:stop].astype(np.float64)
 
     def _require(
         self, valid: BoolArray, values: FloatArray, name: str, start: int, what: str, mend: str

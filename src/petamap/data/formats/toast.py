@@ -11,7 +11,7 @@ import json
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -96,8 +96,8 @@ class ToastSource:
                 where=str(self._path),
                 mend="name the folder of a volume, or one of its files",
             )
-        files = [ToastFile(path, self._options) for path in paths]
-        new = [file.observation() for file in files if file.detectors]
+        files = self._context.once_a_node([partial(self._observation, path) for path in paths])
+        new = [one for one in files if one is not None]
         if not new:
             raise DataError(
                 f"all detectors of its {len(files)} observations are flagged",
@@ -109,6 +109,11 @@ class ToastSource:
             new, self._context, observations=options.observations, detectors=options.detectors
         )
         return [*observations, *chosen]
+
+    def _observation(self, path: Path) -> Observation | None:
+        """Return the observation of a file; None if all its detectors are flagged."""
+        file = ToastFile(path, self._options)
+        return file.observation() if file.detectors else None
 
 
 class ToastFile:
@@ -155,7 +160,7 @@ class ToastFile:
             detectors=self.detectors,
             start_time=start,
             intervals=self._intervals,
-            pointing=LazyPointing(self.n_samp, len(self.detectors), lambda: self._pointing(focalplane)),
+            pointing=LazyPointing(self.n_samp, len(self.detectors), partial(self._pointing, focalplane)),
             signals=(self,) if options.signal else (),
             flags=(self,),
             noise=self._noise(focalplane, unit),
@@ -212,13 +217,19 @@ class ToastFile:
     def _azimuth(self) -> RecordedAzimuth | None:
         if not self._is_given("shared", self._options.azimuth, "azimuth"):
             return None
+        self._azimuth_data()
+        return RecordedAzimuth(self._read_azimuths, self._place_of_azimuth)
+
+    def _azimuth_data(self) -> tuple[str, Any]:
         name = f"shared/{self._options.azimuth}"
-        data = self._reader.dataset(name, "f", (self.n_samp,))
+        return name, self._reader.dataset(name, "f", (self.n_samp,))
 
-        def read(start: int, stop: int) -> AnyArray:
-            return self._reader.rows(name, data, (slice(start, stop),), f"samples {start}..{stop - 1}")
+    def _read_azimuths(self, start: int, stop: int) -> AnyArray:
+        name, data = self._azimuth_data()
+        return self._reader.rows(name, data, (slice(start, stop),), f"samples {start}..{stop - 1}")
 
-        return RecordedAzimuth(read, lambda sample: self._reader.where(name, f"sample {sample}"))
+    def _place_of_azimuth(self, sample: int) -> str:
+        return self._reader.where(f"shared/{self._options.azimuth}", f"sample {sample}")
 
     def _is_given(self, group: str, name: str, key: str) -> bool:
         """Return whether there is a part to read; one of other than the default name must exist."""

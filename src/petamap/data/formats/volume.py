@@ -32,7 +32,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -103,12 +103,16 @@ class VolumeSource:
                 where=str(self._path),
                 mend="name the folder of a volume, or one of its files",
             )
-        new = [self._observation(stored) for path in paths for stored in open_volume(path)]
+        files = self._context.once_a_node([partial(self._observations, path) for path in paths])
+        new = [one for of_file in files for one in of_file]
         options = self._options
         chosen = select_observations(
             new, self._context, observations=options.observations, detectors=options.detectors
         )
         return [*observations, *chosen]
+
+    def _observations(self, path: Path) -> list[Observation]:
+        return [self._observation(stored) for stored in open_volume(path)]
 
     def _observation(self, stored: VolumeObservation) -> Observation:
         wanted, header = self._options, stored.header
@@ -223,10 +227,13 @@ class VolumeObservation:
 
     def azimuth(self) -> RecordedAzimuth:
         """Return the azimuth, which is read when it is first asked for."""
-        return RecordedAzimuth(
-            lambda start, stop: self._azimuths[start:stop],
-            lambda sample: self.reader.where(f"{self._group}/azimuth", f"sample {sample}"),
-        )
+        return RecordedAzimuth(self._read_azimuths, self._place_of_azimuth)
+
+    def _read_azimuths(self, start: int, stop: int) -> AnyArray:
+        return self._azimuths[start:stop]
+
+    def _place_of_azimuth(self, sample: int) -> str:
+        return self.reader.where(f"{self._group}/azimuth", f"sample {sample}")
 
     @cached_property
     def _azimuths(self) -> AnyArray:
