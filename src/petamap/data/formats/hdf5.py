@@ -5,16 +5,20 @@ from __future__ import annotations
 import mmap
 import os
 import struct
+from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from threading import Lock, RLock
+from typing import Any, NamedTuple
+from weakref import ref
 
 import numpy as np
 
 from petacomm.base.errors import DataError, ResourceError
 from petacomm.base.files import require_file
+from petacomm.base.threads import available_threads
 from petacomm.base.typing import AnyArray
 from petamap.data.read_ahead import Place
 
@@ -23,6 +27,10 @@ _MAX_COMPRESSION = 1100
 
 DAMAGED = "copy or make the file anew"
 _NO_MEMORY = "use more nodes, fewer processes on each, or fewer threads; or the file is damaged"
+
+# Files that are open at once: each takes a descriptor, of which many systems give a process 1024, and most of
+# a megabyte.
+_MOST_OPEN = 64
 
 # what h5py says, what it means and its remedy
 _REASONS = (
@@ -62,25 +70,41 @@ def load_flacarray() -> Any:
     return hdf5
 
 
+class StoredArray(NamedTuple):
+    """What is known of a dataset without its values."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    chunks: tuple[int, ...] | None
+    n_bytes: int
+
+
 class Hdf5Reader:
-    """HDF5 file that is opened at first use and can be read from several threads.
+    """HDF5 file that is opened when it is used, and can be read from several threads.
 
     References out of the file are rejected: external and soft links, external storage, virtual datasets. What
-    was looked up and checked once stays open: the file is taken not to change. On other ranks it is opened
-    when they use it.
+    was looked up and checked once is kept: the file is taken not to change. It stays open until so many
+    others are used that the process would have too many files open; other ranks open it when they use it.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._has_checked_heaps = False
+        self._begin()
+
+    def _begin(self) -> None:
+        self._lock = RLock()
         self._objects: dict[str, Any] = {}
         self._checked: dict[tuple[str, str, tuple[int | None, ...] | None], Any] = {}
         self._groups: dict[str, bool] = {}
         self._hard_links: set[str] = set()
 
     def __getstate__(self) -> dict[str, Any]:
-        empty = {key: type(value)() for key, value in vars(self).items() if isinstance(value, dict | set)}
-        return empty | {"path": self.path, "_has_checked_heaps": self._has_checked_heaps}
+        return {"path": self.path, "_has_checked_heaps": self._has_checked_heaps}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._begin()
 
     @cached_property
     def _file(self) -> Any:
@@ -90,6 +114,19 @@ class Hdf5Reader:
             _check_heaps(self.path)
             self._has_checked_heaps = True
         return h5py.File(self.path, "r", locking="best-effort")
+
+    def close_if_idle(self) -> bool:
+        """Close the file unless another thread uses it; return whether it is closed."""
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
+            self._objects.clear()
+            self._checked.clear()
+            if "_file" in vars(self):
+                self.__dict__.pop("_file").close()
+        finally:
+            self._lock.release()
+        return True
 
     def names(self, group: str = "/") -> list[str]:
         """Return the sorted names in a group; none if there is no such group."""
@@ -132,8 +169,8 @@ class Hdf5Reader:
                 value = (value if isinstance(value, bytes) else value.encode()).decode()
             return kind(value)
 
-    def dataset(self, name: str, kinds: str, shape: tuple[int | None, ...] | None = None) -> Any:
-        """Return a dataset after checking its type, shape and storage.
+    def dataset(self, name: str, kinds: str, shape: tuple[int | None, ...] | None = None) -> StoredArray:
+        """Return what is known of a dataset, after checking its type, shape and storage.
 
         Parameters
         ----------
@@ -150,6 +187,12 @@ class Hdf5Reader:
             If the dataset is missing, of another type or shape, declares more data than the file contains, or
             refers to other files.
         """
+        with self._guard(name):
+            data = self._dataset(name, kinds, shape)
+            return StoredArray(data.shape, data.dtype, data.chunks, data.nbytes)
+
+    def _dataset(self, name: str, kinds: str, shape: tuple[int | None, ...] | None) -> Any:
+        """Return the open dataset, which is checked once."""
         found = self._checked.get((name, kinds, shape))
         if found is None:
             found = self._checked[name, kinds, shape] = self._checked_dataset(name, kinds, shape)
@@ -158,26 +201,23 @@ class Hdf5Reader:
     def _checked_dataset(self, name: str, kinds: str, shape: tuple[int | None, ...] | None) -> Any:
         import h5py
 
-        with self._guard(name):
-            self._check_links(name)
-            try:
-                data = self._object(name)
-            except KeyError:
-                if name in self._file:  # but cannot be opened
-                    raise
-                data = None
-            if not isinstance(data, h5py.Dataset):
-                raise DataError("is missing", where=self.where(name))
-            known = data.dtype.kind in kinds and _is_safe(data.dtype) and data.shape is not None
-            if not known or data.dtype.itemsize != data.id.get_type().get_size():
-                raise DataError(
-                    f"is of type {data.dtype}, which does not belong here", where=self.where(name)
-                )
-            if shape is not None and not _fits(data.shape, shape):
-                wanted = tuple("any" if n is None else n for n in shape)
-                raise DataError(f"has shape {data.shape} instead of {wanted}", where=self.where(name))
-            self._check_storage(name, data)
-            return data
+        self._check_links(name)
+        try:
+            data = self._object(name)
+        except KeyError:
+            if name in self._file:  # but cannot be opened
+                raise
+            data = None
+        if not isinstance(data, h5py.Dataset):
+            raise DataError("is missing", where=self.where(name))
+        known = data.dtype.kind in kinds and _is_safe(data.dtype) and data.shape is not None
+        if not known or data.dtype.itemsize != data.id.get_type().get_size():
+            raise DataError(f"is of type {data.dtype}, which does not belong here", where=self.where(name))
+        if shape is not None and not _fits(data.shape, shape):
+            wanted = tuple("any" if n is None else n for n in shape)
+            raise DataError(f"has shape {data.shape} instead of {wanted}", where=self.where(name))
+        self._check_storage(name, data)
+        return data
 
     def _object(self, name: str) -> Any:
         """Return a group or dataset, which stays open."""
@@ -187,25 +227,31 @@ class Hdf5Reader:
 
     def array(self, name: str, kinds: str, shape: tuple[int | None, ...] | None = None) -> AnyArray:
         """Return all values of a dataset; see `dataset`."""
-        data = self.dataset(name, kinds, shape)
         with self._guard(name):
-            values: AnyArray = data[()]
+            values: AnyArray = self._dataset(name, kinds, shape)[()]
         return values
 
-    def rows(self, name: str, data: Any, selection: tuple[Any, ...], where: str) -> AnyArray:
-        """Return a selection of a dataset; `where` describes it for messages."""
+    def rows(
+        self, name: str, kinds: str, shape: tuple[int | None, ...], selection: tuple[Any, ...], where: str
+    ) -> AnyArray:
+        """Return a selection of a dataset, see `dataset`; `where` describes it for messages."""
         with self._guard(name, where):
-            values: AnyArray = data[selection]
+            values: AnyArray = self._dataset(name, kinds, shape)[selection]
         return values
 
-    def flac(self, name: str) -> Any:
-        """Return a group of samples compressed with FLAC.
+    def check_flac(self, name: str) -> None:
+        """Check a group of samples compressed with FLAC.
 
         Raises
         ------
         DataError
             If the package flacarray is not installed, or the group is not valid.
         """
+        with self._guard(name):
+            self._flac(name)
+
+    def _flac(self, name: str) -> Any:
+        """Return the open group, which is checked once."""
         if (name, "flac", None) not in self._checked:
             self._checked[name, "flac", None] = self._checked_flac(name)
         return self._checked[name, "flac", None]
@@ -218,9 +264,8 @@ class Hdf5Reader:
         except ImportError as error:
             what = "is compressed with FLAC, which needs the package flacarray"
             raise DataError(what, where=self.where(name), mend="pip install flacarray") from error
-        with self._guard(name):
-            self._check_links(name)
-            group = self._object(name)
+        self._check_links(name)
+        group = self._object(name)
         if not isinstance(group, h5py.Group):
             raise DataError("is no group", where=self.where(name))
         for part in group:
@@ -229,10 +274,10 @@ class Hdf5Reader:
 
     def flac_rows(self, name: str, n_rows: int, place: Place, where: str) -> AnyArray:
         """Return rows of samples of a FLAC group with `n_rows` rows."""
-        group, read_array = self.flac(name), load_flacarray().read_array
         first, last, start, stop = place
         keep = (np.arange(n_rows) >= first) & (np.arange(n_rows) < last)
         with self._guard(name, where):
+            group, read_array = self._flac(name), load_flacarray().read_array
             try:
                 values: AnyArray = read_array(group, keep=keep, stream_slice=slice(start, stop))
             except RuntimeError:
@@ -250,9 +295,11 @@ class Hdf5Reader:
 
     @contextmanager
     def _guard(self, name: str, part: str = "") -> Iterator[None]:
-        """Convert all errors that h5py raises for damaged files to DataError; want of memory is no damage."""
+        """Use the file, and convert what h5py raises of damaged ones to DataError; want of memory is none."""
         try:
-            yield
+            with self._lock:
+                _in_use.add(self)
+                yield
         except MemoryError as error:
             raise ResourceError(
                 f"there is no memory to read it: {error}", where=self.where(name, part), mend=_NO_MEMORY
@@ -283,6 +330,32 @@ class Hdf5Reader:
             raise DataError(
                 f"declares {data.size} values, the file holds {stored} bytes of them", where=self.where(name)
             )
+
+
+class _FilesInUse:
+    """Files of this process that are open, the one used last at the end; those of long ago are closed."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._lock = most, Lock()
+        self._readers: OrderedDict[ref[Hdf5Reader], None] = OrderedDict()
+
+    def add(self, reader: Hdf5Reader) -> None:
+        """Take note that a file is used, and close others if they are too many."""
+        own = ref(reader, self._forget)
+        with self._lock:
+            self._readers[own] = None
+            self._readers.move_to_end(own)
+            surplus = len(self._readers) - self._most
+            for other in list(self._readers)[:surplus] if surplus > 0 else ():
+                found = other()
+                if found is None or (found is not reader and found.close_if_idle()):
+                    self._forget(other)
+
+    def _forget(self, reader: ref[Hdf5Reader]) -> None:
+        self._readers.pop(reader, None)
+
+
+_in_use = _FilesInUse(max(_MOST_OPEN, 2 * available_threads()))
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from petacomm.base.errors import DataError
 from petacomm.base.options import option
 from petacomm.base.typing import AnyArray, FloatArray, UInt8Array
 from petamap.data.checks import check_times
-from petamap.data.formats.hdf5 import Hdf5Reader, add_location
+from petamap.data.formats.hdf5 import Hdf5Reader, StoredArray, add_location
 from petamap.data.formats.lazy import LazyPointing
 from petamap.data.formats.toast_instrument import (
     ToastFocalplane,
@@ -146,9 +146,8 @@ class ToastFile:
         reader, options = self._reader, self._options
         if options.signal:
             self._check_detdata(f"detdata/{options.signal}")
-        times = reader.dataset("shared/times", "f", (self.n_samp,))
         ends = (0, self.n_samp - 1)
-        start, stop = (float(reader.rows("shared/times", times, (k,), f"sample {k}")) for k in ends)
+        start, stop = (float(self._shared("shared/times", "f", k, f"sample {k}")) for k in ends)
         focalplane = ToastFocalplane(reader, self.detectors)
         rate = focalplane.sample_rate() or (self.n_samp - 1) / max(stop - start, 1e-9)
         unit = self._unit()
@@ -201,13 +200,13 @@ class ToastFile:
         options, found = self._options, []
         if self._is_given("shared", options.shared_flags, "shared_flags"):
             name = f"shared/{options.shared_flags}"
-            data = self._reader.dataset(name, "iu", (self.n_samp,))
+            grain = _grain(self._reader.dataset(name, "iu", (self.n_samp,)))
 
             def read(place: Place) -> AnyArray:
                 where = f"samples {place.start}..{place.stop - 1}"
-                return self._reader.rows(name, data, (slice(place.start, place.stop),), where)[None]
+                return self._shared(name, "iu", slice(place.start, place.stop), where)[None]
 
-            part = ReadAhead(read, 1, self.n_samp, self._intervals, self._reader.where(name), _grain(data))
+            part = ReadAhead(read, 1, self.n_samp, self._intervals, self._reader.where(name), grain)
             found.append((part, options.shared_mask, False))
         if self._is_given("detdata", options.detector_flags, "detector_flags"):
             flags = self._samples(f"detdata/{options.detector_flags}", "iu")
@@ -217,16 +216,12 @@ class ToastFile:
     def _azimuth(self) -> RecordedAzimuth | None:
         if not self._is_given("shared", self._options.azimuth, "azimuth"):
             return None
-        self._azimuth_data()
+        self._reader.dataset(f"shared/{self._options.azimuth}", "f", (self.n_samp,))
         return RecordedAzimuth(self._read_azimuths, self._place_of_azimuth)
 
-    def _azimuth_data(self) -> tuple[str, Any]:
-        name = f"shared/{self._options.azimuth}"
-        return name, self._reader.dataset(name, "f", (self.n_samp,))
-
     def _read_azimuths(self, start: int, stop: int) -> AnyArray:
-        name, data = self._azimuth_data()
-        return self._reader.rows(name, data, (slice(start, stop),), f"samples {start}..{stop - 1}")
+        name = f"shared/{self._options.azimuth}"
+        return self._shared(name, "f", slice(start, stop), f"samples {start}..{stop - 1}")
 
     def _place_of_azimuth(self, sample: int) -> str:
         return self._reader.where(f"shared/{self._options.azimuth}", f"sample {sample}")
@@ -240,20 +235,24 @@ class ToastFile:
         """Return the samples of all rows of detector data."""
         shape = len(self._all), self.n_samp
         compressed = self._reader.is_group(name)
-        data = None if compressed else self._reader.dataset(name, kinds, shape)
+        grain = 1 if compressed else _grain(self._reader.dataset(name, kinds, shape))
 
         def read(place: Place) -> AnyArray:
             where = f"detector {self._all[place.first]}, samples {place.start}..{place.stop - 1}"
-            if data is None:
+            if compressed:
                 return self._reader.flac_rows(name, shape[0], place, where)
             rows = slice(place.first, place.last), slice(place.start, place.stop)
-            return self._reader.rows(name, data, rows, where)
+            return self._reader.rows(name, kinds, shape, rows, where)
 
-        return ReadAhead(read, *shape, self._intervals, self._reader.where(name), _grain(data))
+        return ReadAhead(read, *shape, self._intervals, self._reader.where(name), grain)
+
+    def _shared(self, name: str, kinds: str, samples: int | slice, where: str) -> AnyArray:
+        """Return samples of what all detectors share."""
+        return self._reader.rows(name, kinds, (self.n_samp,), (samples,), where)
 
     def _check_detdata(self, name: str) -> None:
         if self._reader.is_group(name):
-            self._reader.flac(name)
+            self._reader.check_flac(name)
         else:
             self._reader.dataset(name, "f", (len(self._all), self.n_samp))
 
@@ -330,6 +329,6 @@ class ToastFile:
         return value
 
 
-def _grain(data: Any) -> int:
+def _grain(stored: StoredArray) -> int:
     """Return the samples of the chunks of a dataset, which are unpacked and verified whole."""
-    return int(data.chunks[-1]) if data is not None and data.chunks else 1
+    return int(stored.chunks[-1]) if stored.chunks else 1

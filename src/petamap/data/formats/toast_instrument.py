@@ -81,7 +81,7 @@ class ToastFocalplane:
     def _yaml(self) -> str:
         if not self._reader.has(_META):
             return ""
-        if self._reader.dataset(_META, "S", (None,)).nbytes > _META_LIMIT:
+        if self._reader.dataset(_META, "S", (None,)).n_bytes > _META_LIMIT:
             raise DataError("is too large to be believed", where=self._reader.where(_META))
         return "\n".join(_text(line) for line in self._reader.array(_META, "S")) + "\n"
 

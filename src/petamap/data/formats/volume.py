@@ -168,9 +168,9 @@ class VolumeObservation:
         self._group = group
         self._crcs: dict[str, AnyArray] = {}
         name = f"{group}/header"
-        values = reader.dataset(name, "u", (None,))
-        if values.size > _HEADER_LIMIT:
-            raise DataError(f"{values.size} bytes are too many", where=reader.where(name))
+        stored = reader.dataset(name, "u", (None,))
+        if stored.n_bytes > _HEADER_LIMIT:
+            raise DataError(f"{stored.n_bytes} bytes are too many", where=reader.where(name))
         content = reader.array(name, "u", (None,)).astype(np.uint8).tobytes()
         self._compare(name, crc32(content), reader.attribute(name, "crc", int))
         self.header = VolumeHeader.from_json(content, reader.where(name))
@@ -290,27 +290,28 @@ class VolumeObservation:
     def _samples(self, name: str, kind: str) -> ReadAhead:
         """Return the samples of all detectors, which are checked as they are read."""
         header, path = self.header, f"{self._group}/{name}"
-        data = self.reader.dataset(path, kind, (len(header.detectors), header.n_samp))
+        dtype = self.reader.dataset(path, kind, (len(header.detectors), header.n_samp)).dtype
         crc = self._crc(name)
 
         def read(place: Place) -> AnyArray:
-            out = np.empty((place.last - place.first, place.stop - place.start), data.dtype)
+            out = np.empty((place.last - place.first, place.stop - place.start), dtype)
             for row, detector in zip(out, range(place.first, place.last), strict=True):
-                self._read_row(path, data, crc[detector], detector, place, row)
+                self._read_row(path, kind, crc[detector], detector, place, row)
             return out
 
         n_det, place = len(header.detectors), self.reader.where(path)
         return ReadAhead(read, n_det, header.n_samp, header.intervals, place, header.chunk)
 
     def _read_row(
-        self, path: str, data: Any, crc: AnyArray, detector: int, place: Place, out: AnyArray
+        self, path: str, kind: str, crc: AnyArray, detector: int, place: Place, out: AnyArray
     ) -> None:
         """Read part of a row chunk by chunk, so that messages can name damaged samples."""
         header, start, stop = self.header, place.start, place.stop
+        shape = len(header.detectors), header.n_samp
         for begin in range(start // header.chunk * header.chunk, stop, header.chunk):
             end = min(begin + header.chunk, header.n_samp)
             where = f"{header.name}, detector {header.detectors[detector]}, samples {begin}..{end - 1}"
-            chunk = self.reader.rows(path, data, (detector, slice(begin, end)), where)
+            chunk = self.reader.rows(path, kind, shape, (detector, slice(begin, end)), where)
             self._compare(path, crc32(chunk), int(crc[begin // header.chunk]), where)
             first, last = max(begin, start), min(end, stop)
             out[first - start : last - start] = chunk[first - begin : last - begin]
