@@ -91,7 +91,8 @@ def test_modules_are_those_of_the_set():
 def test_commands_refuse_what_is_not_there(tmp_path):
     done = run_python("import petamap; petamap.Healpix(1)", "v1")
     assert "ConfigError: PETAMAP_ARCH: there are no kernels for 'v1'" in done.stderr
-    command = [Path(sys.executable).with_name("petamap"), "run", "--example", "spire", "--out", tmp_path]
+    program = [sys.executable, "-c", "from petamap.cli import start_petamap; start_petamap()"]
+    command = [*program, "run", "--example", "spire", "--out", tmp_path]
     done = run_command(command, env={**os.environ, "PETAMAP_ARCH": "v1"})
     assert done.returncode == ConfigError.exit_code
     assert done.stderr.startswith("petamap: error: PETAMAP_ARCH: there are no kernels for 'v1'")
