@@ -62,7 +62,7 @@ class AmplitudeInverse:
             columns = np.arange(n_common, n_common + len(outer))
             solve = self._eliminate(matrix, size, own, rows[own], inverses)
             if len(outer):
-                dense = _dense(matrix[outer])
+                dense = as_dense(matrix[outer])
                 with single_blas_thread():
                     answer = solve(dense[:, own].T.copy())
                     complement = dense[:, outer] - dense[:, own] @ answer
@@ -97,7 +97,7 @@ class AmplitudeInverse:
             factor = _factor(matrix, self._least)
             self._factors.append((rows, factor))
             return factor.solve
-        inverse = regularized_inverse(_dense(matrix), size[own], self._least)
+        inverse = regularized_inverse(as_dense(matrix), size[own], self._least)
         inverses.add(rows, rows, inverse)
         return inverse.__matmul__
 
@@ -182,7 +182,8 @@ def _integers(values: FloatArray, scale: float) -> Int64Array:
     return integers
 
 
-def _dense(matrix: Any) -> FloatArray:
+def as_dense(matrix: Any) -> FloatArray:
+    """Return a matrix that is dense or sparse as an array."""
     return matrix if isinstance(matrix, np.ndarray) else np.asarray(matrix.toarray(), np.float64)
 
 

@@ -42,23 +42,16 @@ def amplitude_visits(functions: Any, rows: Int32Array, responses: FloatArray) ->
         Row of the pixel, amplitude, then as the bits of float32 the sum for each Stokes parameter; by
         amplitude, then row.
     """
-    from scipy import sparse
-
-    good = np.flatnonzero(rows >= 0)
-    seen, places = np.unique(rows[good], return_inverse=True)
-    n_stokes, numbers = responses.shape[1], np.arange(len(good))
-    at = (np.concatenate([places * n_stokes + k for k in range(n_stokes)]), np.tile(numbers, n_stokes))
-    shape = len(seen) * n_stokes, len(good)
-    sums = (sparse.csr_matrix((responses[good].T.ravel(), at), shape) @ functions[good]).tocoo()
-    # by amplitude, then row; of a pixel, some may be zero and left out
-    pixel, stokes = np.divmod(sums.row.astype(np.int64), n_stokes)
-    keys, entry = np.unique(sums.col * np.int64(len(seen)) + pixel, return_inverse=True)
-    values = np.zeros((len(keys), n_stokes))
-    values[entry, stokes] = sums.data
+    numbers = np.repeat(np.arange(len(rows)), np.diff(functions.indptr))
+    good = rows[numbers] >= 0
+    numbers, amplitudes, values = numbers[good], functions.indices[good], functions.data[good]
+    n_rows, n_stokes = int(rows.max(initial=0)) + 1, responses.shape[1]
+    keys, entry = np.unique(amplitudes * np.int64(n_rows) + rows[numbers], return_inverse=True)
     table = np.empty((len(keys), 2 + n_stokes), np.int32)
-    table[:, _AMPLITUDE], table[:, _ROW] = np.divmod(keys, max(len(seen), 1))
-    table[:, _ROW] = seen[table[:, _ROW]]
-    table[:, _SUMS:] = _bits(values)
+    table[:, _AMPLITUDE], table[:, _ROW] = np.divmod(keys, n_rows)
+    for k in range(n_stokes):
+        sums = np.bincount(entry, values * responses[numbers, k], len(keys))
+        table[:, _SUMS + k] = _bits(np.asarray(sums, np.float64))
     return table
 
 

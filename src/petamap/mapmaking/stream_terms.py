@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, TypeGuard
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -28,6 +28,11 @@ _CACHED = 4
 
 # Name of a template, how it is shared, and what is equal for streams with the same amplitudes.
 _GroupKey = tuple[str, Sharing, Hashable]
+
+
+def _is_of_detector(template: Template) -> TypeGuard[DetectorTemplate]:
+    """Return whether functions are each detector's own; a protocol's own check takes as long as a stream."""
+    return hasattr(template, "detector_term")
 
 
 class StreamTerms:
@@ -56,7 +61,7 @@ class StreamTerms:
         terms = self._terms(one.observation, one.interval)
         return tuple(
             self._of_detector(template, (one.observation, one.interval, one.detector, number))
-            if isinstance(template := templates[number], DetectorTemplate)
+            if _is_of_detector(template := templates[number])
             else terms[number]
             for number in self._numbers(stream)
         )
@@ -72,7 +77,7 @@ class StreamTerms:
     def functions(self, stream: int) -> StreamFunctions:
         """Return the functions of a stream, in numbers."""
         one = self.layout.streams[stream]
-        own = [isinstance(template, DetectorTemplate) for template in self.templates(stream)]
+        own = [_is_of_detector(template) for template in self.templates(stream)]
         observation = self._observation(stream)
         n_sharing = observation.n_det if observation.common_noise else 0
         return StreamFunctions.of([*zip(self.of(stream), own, strict=True)], one.stop - one.start, n_sharing)

@@ -24,13 +24,15 @@ from typing import Any
 
 import numpy as np
 
+from petacomm.base.threads import single_blas_thread
 from petacomm.base.typing import BoolArray, FloatArray, Int64Array
 from petacomm.base.weak_method import weak_method
 from petacomm.mpi import Communicator
 from petamap.data.template import TemplateTerm
-from petamap.mapmaking.amplitude_inverse import AmplitudeInverse
+from petamap.mapmaking.amplitude_inverse import AmplitudeInverse, as_dense
 from petamap.mapmaking.amplitude_visits import stream_functions
 from petamap.mapmaking.linear_operators import Preconditioner
+from petamap.mapmaking.stream_elimination import Entries, StreamMatrices, StreamSums, hat_functions
 from petamap.mapmaking.stream_terms import SelectedTerms, StreamTerms
 from petamap.mapmaking.transfer import NuisanceTransfer
 from petamap.mapmaking.vectors import MAX_WIDTH, SharedUnknowns, Unknowns
@@ -40,11 +42,6 @@ from petamap.mapmaking.visits import StreamNoises
 _MOST_COUPLED = 512
 # Amplitudes of all streams of a group up to which they are eliminated from its common modes.
 _MOST_SHARED = 1024
-# Columns of c computed at once, and what is left out of c, functions being at most 1, and of E.
-_COLUMNS, _NOTHING = 64, 1e-9
-# Knots of a stream up to which c is looked for in all of them, and those about the samples of a function
-# else: it hardly depends on others, but in gaps longer than these.
-_WHOLE, _REACH = 1 << 14, 64
 # What is added to G: the less the better, but for what templates do as the sky can. What is left of the map's
 # matrix there is rounding, what pixels see of functions being float32, and has to stay positive.
 LEAST_ADDED = 1e-7, 1e-6
@@ -52,29 +49,6 @@ LEAST_ADDED = 1e-7, 1e-6
 _PRIOR_ORDER = 8
 # Intervals whose functions are held.
 _CACHED = 4
-
-
-def _answered_by_baselines(products: Any, sums: Any, prior: FloatArray) -> Any:
-    """Return c = (F^T W F + C^-1)^-1 F^T W T, sparse (n_knots, n), of F^T W F and F^T W T."""
-    from scipy import sparse
-    from scipy.linalg import solveh_banded
-
-    sums = sums.tocsc()
-    band = np.zeros((len(prior), products.shape[0])) + prior[:, None]
-    band[0] += products.diagonal()
-    band[1, :-1] += products.diagonal(1)
-    columns = [sparse.csc_matrix((sums.shape[0], 0))]
-    reach = sums.shape[0] if sums.shape[0] <= _WHOLE else _REACH
-    for first in range(0, sums.shape[1], _COLUMNS):
-        chosen = sums[:, first : first + _COLUMNS]
-        seen = chosen.indices if chosen.nnz else np.zeros(1, np.int64)
-        begin, end = max(0, int(seen.min()) - reach), min(sums.shape[0], int(seen.max()) + reach)
-        dense = solveh_banded(band[:, begin:end], chosen[begin:end].toarray(), lower=True)
-        dense[np.abs(dense) < _NOTHING] = 0.0
-        around = sparse.csc_matrix((begin, chosen.shape[1])), sparse.csc_matrix(dense)
-        after = sparse.csc_matrix((sums.shape[0] - end, chosen.shape[1]))
-        columns.append(sparse.vstack([*around, after], "csc"))
-    return sparse.hstack(columns, "csr")
 
 
 @dataclass(frozen=True)
@@ -96,6 +70,36 @@ class _Part:
     common: BoolArray
     matrix: FloatArray
     sizes: FloatArray
+
+
+class _BlockDiagonal:
+    """Blocks of a sparse matrix, one after the other on its diagonal."""
+
+    def __init__(self) -> None:
+        self._rows, self._columns = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
+        self._values = [np.zeros(0)]
+        self._shape = (0, 0)
+
+    def add(self, block: Entries, n_rows: int, n_columns: int) -> None:
+        """Append a block of a shape."""
+        n, m = self._shape
+        self._shape = n + n_rows, m + n_columns
+        # as SciPy has them
+        kind = np.int32 if max(self._shape) <= np.iinfo(np.int32).max else np.int64
+        self._rows.append((n + block.rows).astype(kind))
+        self._columns.append((m + block.columns).astype(kind))
+        self._values.append(block.values)
+
+    def matrix(self) -> Any:
+        """Return the matrix, CSR, whose blocks are forgotten."""
+        from scipy import sparse
+
+        parts: list[Any] = []
+        for one in (self._rows, self._columns, self._values):
+            parts.append(np.concatenate(one))
+            one.clear()  # which halves what is held meanwhile
+        rows, columns, values = parts
+        return sparse.csr_matrix((values, (rows, columns)), self._shape)
 
 
 class TemplateModel:
@@ -133,37 +137,36 @@ class TemplateModel:
         by_stream: bool = False,
         least: float = LEAST_ADDED[-1],
     ) -> None:
-        from scipy import sparse
-
         self.noises, self._terms, self._comm, self._least = noises, terms, comm, least
-        self._functions = lru_cache(_CACHED)(weak_method(self._make_functions))
+        self._sums = lru_cache(_CACHED)(weak_method(self._make_sums))
         keys, shares = [np.zeros(0, np.int64)], [np.zeros(0)]
-        self.functions_sum, couplings, rests = 0, [], []
+        self.functions_sum = 0
+        couplings, answers, hats = _BlockDiagonal(), _BlockDiagonal(), _BlockDiagonal()
         self._matrices: list[Any] = []
-        for number, stream in enumerate(noises.streams.tolist()):
-            if not terms.of(stream):
+        with single_blas_thread():
+            for number, stream in enumerate(noises.streams.tolist()):
+                own, gaps = terms.of(stream), self._gaps_of(number, gap_keys)
                 n_knots = int(noises.knots[number + 1] - noises.knots[number])
-                coupling, matrix = sparse.csr_matrix((n_knots, 0)), sparse.csr_matrix((0, 0))
-                rest = coupling, sparse.csr_matrix((len(self._gaps_of(number, gap_keys)), n_knots))
-            else:
-                coupling, matrix, rest = self._stream(number, gap_keys)
-            keys += terms.shared_keys(stream)
-            present = (1 if term.functions == "bins" else term.n_functions for term in terms.of(stream))
-            self.functions_sum = max(self.functions_sum, sum(present))
-            shares += [
-                np.full(term.n_amplitudes, 1 / len(terms.group(stream, k)))
-                for k, term in enumerate(terms.of(stream))
-            ]
-            couplings.append(coupling)
-            rests.append(rest)
-            self._matrices.append(matrix)
+                found, n_hats = (
+                    StreamMatrices(Entries.none(), np.zeros((0, 0)), Entries.none()),
+                    Entries.none(),
+                )
+                if own:
+                    found = self._stream(number, gaps)
+                    n_hats = hat_functions(gaps, int(noises.steps[number]))
+                couplings.add(found.coupling, n_knots, found.matrix.shape[0])
+                answers.add(found.answer, n_knots, found.matrix.shape[0])
+                hats.add(n_hats, len(gaps), n_knots)
+                self._matrices.append(found.matrix)
+                keys += terms.shared_keys(stream)
+                present = (1 if term.functions == "bins" else term.n_functions for term in own)
+                self.functions_sum = max(self.functions_sum, sum(present))
+                shares += [
+                    np.full(term.n_amplitudes, 1 / len(terms.group(stream, k))) for k, term in enumerate(own)
+                ]
         self.keys, self.shares = np.concatenate(keys), np.concatenate(shares)
-        self._coupling: Any = sparse.block_diag(couplings, "csr") if couplings else sparse.csr_matrix((0, 0))
+        self._coupling, self._held, self._hats = (one.matrix() for one in (couplings, answers, hats))
         self._transposed: Any = self._coupling.T.tocsr()
-        self._held, self._hats = (
-            sparse.block_diag(parts, "csr") if parts else sparse.csr_matrix((0, 0))
-            for parts in ([rest[k] for rest in rests] for k in range(2))
-        )
         self._firsts = np.concatenate([[0], np.cumsum([len(m) for m in map(_diagonal, self._matrices)])])
         self._sizes = [_diagonal(matrix) for matrix in self._matrices]
         self._common = (self.shares < 1) & (not by_stream)
@@ -182,7 +185,7 @@ class TemplateModel:
         n = int(self._firsts[-1])
         answers = self._squares(ranges, lambda x: self._transposed @ solve(self._coupling @ x), n)
         for number, answer in zip(few, answers, strict=True):
-            matrices[number] = matrices[number].toarray() - answer
+            matrices[number] = as_dense(matrices[number]) - answer
         self._eliminated = matrices
         if self._is_coupled:
             self._reduced = self._invert(matrices)
@@ -347,37 +350,28 @@ class TemplateModel:
         """Return (T^T N^-1 T)^-1 of each stream under the noise N of the model: G^-1, E being nearly zero."""
         return self._inverse
 
-    def _stream(self, number: int, gap_keys: Int64Array) -> tuple[Any, Any, tuple[Any, Any]]:
-        """Return E, G, and c with F in gaps of a stream, sparse."""
-        from scipy import sparse
-
-        (hats, functions), noises = self._functions_of(number), self.noises
-        n_samp, n_knots = hats.shape
-        weights = np.full(n_samp, noises.weights[number])
-        gaps, prior = self._gaps_of(number, gap_keys), noises.inverse_priors[number]
-        weights[gaps] = 0.0
-        lags = [lag for lag in range(-len(prior) + 1, len(prior)) if abs(lag) < n_knots]
-        inverse: Any = sparse.diags([np.full(n_knots - abs(lag), prior[abs(lag)]) for lag in lags], lags)
-        functions = sparse.diags((weights > 0).astype(np.float64)) @ functions
-        weighted = (sparse.diags(weights) @ hats).T.tocsr()
-        products, mixed = (weighted @ hats).tocsr(), (weighted @ functions).tocsr()
-        c = _answered_by_baselines(products, mixed, prior)
-        cross, squares = c.T @ mixed, noises.weights[number] * (functions.T @ functions)
-        rest = squares - cross - cross.T + c.T @ (products @ c)  # R^T W R; R has as many entries as samples
-        matrix = (c.T @ (inverse @ c) + rest + self._inverse_covariance(number)).tocsr()
-        coupling = ((inverse + products) @ c - mixed).tocoo()
-        sizes = np.sqrt(_diagonal(inverse + products)[coupling.row] * _diagonal(matrix)[coupling.col])
-        coupling.data[np.abs(coupling.data) <= _NOTHING * sizes] = 0.0
-        coupling.eliminate_zeros()
-        return coupling.tocsr(), matrix, (c, hats[gaps])
+    def _stream(self, number: int, gaps: Int64Array) -> StreamMatrices:
+        """Return E, G and c of a stream, of which some samples are gaps."""
+        own, noises = int(self.noises.streams[number]), self.noises
+        stream = self._terms.layout.streams[own]
+        functions, sums = self._sums(
+            self._terms.of(own), stream.stop - stream.start, int(noises.steps[number])
+        )
+        if len(gaps):
+            n_knots, step = sums.hats.shape[1], int(noises.steps[number])
+            sums = sums.without(StreamSums.over(gaps, functions[gaps], step, n_knots))
+        prior, weight = noises.inverse_priors[number], float(noises.weights[number])
+        return sums.eliminate(weight, prior, self._inverse_covariance(number))
 
     def _inverse_covariance(self, number: int) -> Any:
-        """Return S^-1 of the amplitudes of a stream, sparse; zero where nothing is known of them."""
+        """Return S^-1 of the amplitudes of a stream, sparse; None where nothing is known of them."""
         from scipy import sparse
 
         stream, weight = int(self.noises.streams[number]), float(self.noises.units[number]) ** 2
-        parts = []
+        parts: list[Any] = []
         priors = self._terms.priors(stream, _PRIOR_ORDER)
+        if not any(priors):
+            return None
         for k, (term, process) in enumerate(zip(self._terms.of(stream), priors, strict=True)):
             if process is None:
                 parts.append(sparse.csr_matrix((term.n_amplitudes, term.n_amplitudes)))
@@ -393,32 +387,12 @@ class TemplateModel:
         begin, end = np.searchsorted(gap_keys, [first, first + n_samp])
         return np.asarray(gap_keys[begin:end] - first, np.int64)
 
-    def _functions_of(self, number: int) -> tuple[Any, Any]:
-        """Return F and T of a stream."""
-        own = int(self.noises.streams[number])
-        stream = self._terms.layout.streams[own]
-        n_samp = stream.stop - stream.start
-        return self._functions(self._terms.of(own), n_samp, int(self.noises.steps[number]))
-
-    def _make_functions(self, terms: tuple[TemplateTerm, ...], n_samp: int, step: int) -> tuple[Any, Any]:
-        """Return F and T of a stream of `n_samp` samples, margins included, with these terms."""
+    def _make_sums(self, terms: tuple[TemplateTerm, ...], n_samp: int, step: int) -> tuple[Any, StreamSums]:
+        """Return T of a stream of `n_samp` samples, margins included, with these terms, and sums over all."""
         margin = self._terms.layout.margin
-        return _hats(n_samp, step), stream_functions(terms, -margin, n_samp - margin)
-
-
-def _hats(n_samp: int, step: int) -> Any:
-    """Return the hat functions about knots every `step` samples, (n_samp, n_knots).
-
-    Samples are between knots, as in visits (`baselines.cpp`).
-    """
-    from scipy import sparse
-
-    positions = np.arange(n_samp)
-    before, after = positions // step, (positions % step + 0.5) / step
-    rows = np.repeat(positions, 2)
-    columns = np.stack([before, before + 1], axis=1).ravel()
-    values = np.stack([1 - after, after], axis=1).ravel()
-    return sparse.csr_matrix((values, (rows, columns)), (n_samp, (n_samp - 1) // step + 2))
+        functions = stream_functions(terms, -margin, n_samp - margin)
+        n_knots = (n_samp - 1) // step + 2
+        return functions, StreamSums.over(np.arange(n_samp), functions, step, n_knots)
 
 
 def _diagonal(matrix: Any) -> FloatArray:

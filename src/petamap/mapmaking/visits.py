@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -264,12 +264,13 @@ class _Outbox:
         """Return what pixels have of the functions of blocks, and write how many to the table of blocks."""
         assert self.terms is not None
         n_stokes, margin = self.projection.stokes.n, self.projection.layout.margin
+        functions_of = lru_cache(2)(stream_functions)  # which detectors have in common
         tables = [np.empty((0, 2 + n_stokes), np.int32)]
         for number, (stream, first) in enumerate(blocks[:, [_STREAM, _FIRST]].tolist()):
             terms = self.terms.of(stream)
             if not terms:
                 continue
-            functions = stream_functions(terms, first - margin, first - margin + int(self.blocks[number, 3]))
+            functions = functions_of(terms, first - margin, first - margin + int(self.blocks[number, 3]))
             samples = self.projection.outputs(int(self.order[number]))
             pixels, responses = samples.pixels, np.empty((len(samples.pixels), n_stokes))
             _mapmaking.write_responses(

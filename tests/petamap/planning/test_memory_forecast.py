@@ -119,8 +119,10 @@ def test_a_filter_has_a_model_of_templates_of_its_own():
     assert more - less >= template_model_bytes(streams, 1 / 4096, 0).kept
 
 
-def arrays_of(sparse):
-    return sum(array.nbytes for array in (sparse.data, sparse.indices, sparse.indptr))
+def arrays_of(matrix):
+    if isinstance(matrix, np.ndarray):
+        return matrix.nbytes
+    return sum(array.nbytes for array in (matrix.data, matrix.indices, matrix.indptr))
 
 
 @pytest.mark.parametrize("name", ["offsets", "polynomials", "azimuth"])

@@ -70,7 +70,7 @@ def load_flacarray() -> Any:
     return hdf5
 
 
-class StoredArray(NamedTuple):
+class ArrayInFile(NamedTuple):
     """What is known of a dataset without its values."""
 
     shape: tuple[int, ...]
@@ -169,7 +169,7 @@ class Hdf5Reader:
                 value = (value if isinstance(value, bytes) else value.encode()).decode()
             return kind(value)
 
-    def dataset(self, name: str, kinds: str, shape: tuple[int | None, ...] | None = None) -> StoredArray:
+    def dataset(self, name: str, kinds: str, shape: tuple[int | None, ...] | None = None) -> ArrayInFile:
         """Return what is known of a dataset, after checking its type, shape and storage.
 
         Parameters
@@ -189,7 +189,7 @@ class Hdf5Reader:
         """
         with self._guard(name):
             data = self._dataset(name, kinds, shape)
-            return StoredArray(data.shape, data.dtype, data.chunks, data.nbytes)
+            return ArrayInFile(data.shape, data.dtype, data.chunks, data.nbytes)
 
     def _dataset(self, name: str, kinds: str, shape: tuple[int | None, ...] | None) -> Any:
         """Return the open dataset, which is checked once."""

@@ -21,7 +21,7 @@ from petacomm.base.errors import DataError
 from petacomm.base.options import option
 from petacomm.base.typing import AnyArray, FloatArray, UInt8Array
 from petamap.data.checks import check_times
-from petamap.data.formats.hdf5 import Hdf5Reader, StoredArray, add_location
+from petamap.data.formats.hdf5 import ArrayInFile, Hdf5Reader, add_location
 from petamap.data.formats.lazy import LazyPointing
 from petamap.data.formats.toast_instrument import (
     ToastFocalplane,
@@ -329,6 +329,6 @@ class ToastFile:
         return value
 
 
-def _grain(stored: StoredArray) -> int:
+def _grain(stored: ArrayInFile) -> int:
     """Return the samples of the chunks of a dataset, which are unpacked and verified whole."""
     return int(stored.chunks[-1]) if stored.chunks else 1
