@@ -175,7 +175,7 @@ def test_signals_at_random_moments(name, n_ranks, n_tries, folder, outcomes):
         its_own = "Exception ignored in" in said or "start_command" not in said
         fine = known and ("Traceback" not in said or its_own)
         outcomes.ended(f"{name}: {number.name} at {moment:.2f} s", fine, f"{process.returncode} {said}")
-    if name in ("coadd --joint", "init", "simulate"):  # do not replace what they have finished
+    if name in ("coadd --joint", "convert", "init", "simulate"):  # do not replace what they have finished
         for path in folder.glob("out*"):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     again = run_command([*words, *(["--resume"] if name in ("run", "mc", "sweep") else [])], 120)

@@ -139,8 +139,9 @@ def read_bandpass(path: str) -> tuple[FloatArray, FloatArray]:
             f"{columns.shape[1]} columns of {len(columns)} rows, not GHz and transmission", where=path
         )
     frequencies, weights = np.ascontiguousarray(columns.T)
-    rises = (np.diff(frequencies) > 0).all() and frequencies[0] > 0
-    if not rises or not np.isfinite(columns).all() or (weights < 0).any() or not weights.any():
+    finite = np.isfinite(columns).all()
+    rises = finite and frequencies[0] > 0 and (np.diff(frequencies) > 0).all()
+    if not rises or (weights < 0).any() or not weights.any():
         raise DataError("frequencies must increase and transmissions be 0 or more, and not all 0", where=path)
     return frequencies, weights
 

@@ -100,7 +100,16 @@ def test_what_is_no_band(templates, lines, error, said):
 
 
 @pytest.mark.parametrize(
-    "text", ["1 2 3\n4 5 6\n", "90 1\n80 1\n", "80 0\n90 0\n", "80 -1\n90 2\n", "a b\n", "90 1\n"]
+    "text",
+    [
+        "1e999 1\n2e999 0.5\n",
+        "1 2 3\n4 5 6\n",
+        "90 1\n80 1\n",
+        "80 0\n90 0\n",
+        "80 -1\n90 2\n",
+        "a b\n",
+        "90 1\n",
+    ],
 )
 def test_bandpasses_that_are_none(tmp_path, text):
     (tmp_path / "band.txt").write_text(text)
