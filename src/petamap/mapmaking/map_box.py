@@ -148,5 +148,12 @@ def _tangent(vectors: FloatArray, centre: tuple[float, float]) -> tuple[FloatArr
     towards = np.array([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)])
     east = np.array([-np.sin(lon), np.cos(lon), 0.0])
     north = np.cross(towards, east)
-    depth = np.maximum(vectors @ towards, 0.1)
-    return np.abs(vectors @ east / depth) / DEGREE, np.abs(vectors @ north / depth) / DEGREE
+    depth = np.maximum(_along(vectors, towards), 0.1)
+    along_east, along_north = (np.abs(_along(vectors, axis) / depth) / DEGREE for axis in (east, north))
+    return along_east, along_north
+
+
+def _along(vectors: FloatArray, axis: FloatArray) -> FloatArray:
+    """Return components along an axis, (n,). Bits of BLAS would depend on how many vectors there are."""
+    x, y, z = vectors.T
+    return np.asarray(x * axis[0] + y * axis[1] + z * axis[2], np.float64)
