@@ -69,6 +69,11 @@ class StreamMatrices(NamedTuple):
     matrix: Any
     answer: Entries
 
+    @staticmethod
+    def none() -> StreamMatrices:
+        """Return those of a stream without amplitudes."""
+        return StreamMatrices(Entries.none(), np.zeros((0, 0)), Entries.none())
+
 
 @dataclass(frozen=True, eq=False)
 class StreamSums:

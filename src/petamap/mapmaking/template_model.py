@@ -147,16 +147,11 @@ class TemplateModel:
             for number, stream in enumerate(noises.streams.tolist()):
                 own, gaps = terms.of(stream), self._gaps_of(number, gap_keys)
                 n_knots = int(noises.knots[number + 1] - noises.knots[number])
-                found, n_hats = (
-                    StreamMatrices(Entries.none(), np.zeros((0, 0)), Entries.none()),
-                    Entries.none(),
-                )
-                if own:
-                    found = self._stream(number, gaps)
-                    n_hats = hat_functions(gaps, int(noises.steps[number]))
+                found = self._stream(number, gaps) if own else StreamMatrices.none()
                 couplings.add(found.coupling, n_knots, found.matrix.shape[0])
                 answers.add(found.answer, n_knots, found.matrix.shape[0])
-                hats.add(n_hats, len(gaps), n_knots)
+                in_gaps = hat_functions(gaps, int(noises.steps[number])) if own else Entries.none()
+                hats.add(in_gaps, len(gaps), n_knots)
                 self._matrices.append(found.matrix)
                 keys += terms.shared_keys(stream)
                 present = (1 if term.functions == "bins" else term.n_functions for term in own)
