@@ -26,6 +26,8 @@ def closing_table(summary: Summary, report: Path | None) -> str:
             rows.append(("map error", _error(solver)))
         if solver.preconditioner:
             rows.append(("solver", solver.preconditioner))
+        if solver.undetermined:
+            rows.append(("undetermined", _undetermined(solver)))
     rows += [(f"split {split.name}", _split(split)) for split in summary.splits]
     if summary.resumed:
         times = "once" if summary.resumed == 1 else f"{summary.resumed} times"
@@ -94,6 +96,13 @@ def _error(solver: Solver) -> str:
     if solver.coarse_error is not None:
         text += f" (large scales: about {noise_share(solver.coarse_error).removesuffix(' of its noise')})"
     return text
+
+
+def _undetermined(solver: Solver) -> str:
+    """Return the modes of the map that the data say nothing of."""
+    it, is_ = ("it", "it is") if len(solver.undetermined) == 1 else ("them", "they are")
+    modes = ", ".join(solver.undetermined)
+    return f"{modes}: templates imitate {it}, so {is_} left at zero over all samples"
 
 
 def _modes_taken(scales: Sequence[ModesTaken]) -> list[tuple[str, str]]:

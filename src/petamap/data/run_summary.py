@@ -152,6 +152,9 @@ class Solver:
     converged: bool = option(help="Whether the tolerance was reached.")
     reason: str = option(help="Why the solver stopped.")
     preconditioner: str = option("", help="The preconditioner, and what it holds.")
+    undetermined: tuple[str, ...] = option(
+        (), help="Modes of the map that templates imitate in all data, left at zero over all samples."
+    )
     iterations: int = option(help="Number of iterations.", minimum=0)
     tolerance: float = option(help="What was asked for.")
     tolerance_of_noise: bool = option(

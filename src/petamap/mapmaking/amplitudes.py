@@ -12,7 +12,7 @@ import numpy as np
 import petamap.mapmaking._mapmaking as _mapmaking
 from petacomm.base.distinct import distinct
 from petacomm.base.errors import ConfigError
-from petacomm.base.typing import FloatArray, Int64Array
+from petacomm.base.typing import BoolArray, FloatArray, Int64Array
 from petacomm.mpi import Communicator, agree, agree_on_errors
 from petamap.data.template import FUNCTIONS, TemplateTerm
 from petamap.mapmaking.stream_terms import StreamTerms
@@ -94,6 +94,14 @@ class Amplitudes:
             for term, row in zip(own, rows, strict=True):
                 units[row : row + term.n_amplitudes] = unit
         return units
+
+    def has_prior(self) -> BoolArray:
+        """Return of which rows something is known beforehand, (n,)."""
+        known = np.zeros(self.n, np.bool_)
+        for own, priors, rows in zip(self._own, self._priors, self.rows, strict=True):
+            for term, process, row in zip(own, priors, rows, strict=True):
+                known[row : row + term.n_amplitudes] = process is not None
+        return known
 
     def divisors(self) -> FloatArray:
         """Return what the functions of each row are divided by, (n,)."""

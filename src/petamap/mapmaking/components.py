@@ -96,7 +96,7 @@ class ComponentPreconditioner(Preconditioner):
 
     def __init__(self, bands: Preconditioner, shared: SharedUnknowns, pixels: ComponentPixels) -> None:
         self._bands, self._shared, self._pixels = bands, shared, pixels
-        self.description = f"{bands.description}, of bands"
+        self.description, self.undetermined = f"{bands.description}, of bands", bands.undetermined
         from petamap.mapmaking.template_model import AmplitudePreconditioner  # most runs have no components
 
         local = bands.local if isinstance(bands, AmplitudePreconditioner) else bands

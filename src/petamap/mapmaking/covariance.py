@@ -131,6 +131,8 @@ class CovarianceColumns:
         If pixels are not those of HEALPix, or too many.
     ResourceError
         If the memory of rank 0 does not suffice for the matrix.
+    ConvergenceError
+        If the data leave a mode of the map undetermined.
     """
 
     def __init__(self, system: MapmakingSystem) -> None:
@@ -153,7 +155,9 @@ class CovarianceColumns:
         """Bytes that rank 0 needs: the matrix, its transpose, and its bytes in the file."""
         return 3 * 8 * self.n**2
 
-    def _refusal(self) -> ConfigError | ResourceError | None:
+    def _refusal(self) -> ConfigError | ConvergenceError | ResourceError | None:
+        if undetermined := self.system.preconditioner.undetermined:
+            return _open_modes(f"the covariance of {', '.join(undetermined)} is infinite")
         if self.n > MOST_UNKNOWNS:
             return ConfigError(
                 f"{len(self.pixels)} pixels are too many for products.pixel_covariance",
@@ -261,8 +265,12 @@ def _no_solution(name: str, solution: Solution, projection: Projection) -> Conve
     """
     if not projection.amplitudes or "I" not in projection.stokes.value:
         return ConvergenceError(f"{name}: {solution.reason}")
+    return _open_modes(f"{name}: {solution.reason}")
+
+
+def _open_modes(what: str) -> ConvergenceError:
     return ConvergenceError(
-        f"{name}: templates can leave a mode of the map open, as offsets of all detectors its mean",
+        f"{what}: templates leave modes of the map open, as offsets of all detectors its mean",
         mend="give the templates an rms or a prior, or leave them away in one observation",
     )
 

@@ -89,6 +89,8 @@ class Preconditioner(abc.ABC):
     ----------
     description : str
         What it is, for the summary of a run.
+    undetermined : tuple of str
+        Modes of the map that the data leave undetermined, and it at zero.
 
     Examples
     --------
@@ -101,6 +103,7 @@ class Preconditioner(abc.ABC):
     """
 
     description: str = ""
+    undetermined: tuple[str, ...] = ()
 
     @property
     def coarse_error(self) -> FloatArray | None:

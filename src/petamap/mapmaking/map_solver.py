@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from petamap.data import run_summary as summary
 from petamap.mapmaking.cg import ConjugateGradients
 from petamap.mapmaking.checkpoint import ColumnCheckpoint
+from petamap.mapmaking.linear_operators import Preconditioner
 from petamap.mapmaking.setup import RunSetup
 from petamap.mapmaking.solution import Solution
 from petamap.mapmaking.stop_rule import Iteration, SolverTolerance, noise_share
@@ -69,14 +70,15 @@ class MapSolver:
                 'solver.tolerance, or solver.tolerance = "1% of noise"'
             )
 
-    def record(self, solution: Solution, preconditioner: str) -> summary.Solver:
+    def record(self, solution: Solution, preconditioner: Preconditioner) -> summary.Solver:
         """Return what the summary says of a solution and its preconditioner."""
         tolerance = self.tolerance
         residual = "residual " if tolerance.of_noise else ""
         return summary.Solver(
             converged=solution.converged,
             reason=f"{solution.reason}; {residual}computed anew: {solution.true_residual:.2g}",
-            preconditioner=preconditioner,
+            preconditioner=preconditioner.description,
+            undetermined=preconditioner.undetermined,
             iterations=solution.iterations,
             tolerance=tolerance.value,
             tolerance_of_noise=tolerance.of_noise,

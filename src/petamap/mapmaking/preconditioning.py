@@ -240,6 +240,8 @@ class PreconditionerInputs:
     keys : int64 (n_owned,)
         Pixels that this rank owns.
     statistics : Statistics
+    map_names : tuple of str
+        Of the maps that are solved for, as `MapmakingSystem.map_names`.
     """
 
     projection: Projection
@@ -247,6 +249,7 @@ class PreconditionerInputs:
     shared: SharedUnknowns
     keys: Int64Array
     statistics: Statistics
+    map_names: tuple[str, ...] = ("",)
 
     @property
     def comm(self) -> Communicator:

@@ -18,6 +18,12 @@ def pseudo_inverse(matrix: FloatArray, same: float) -> FloatArray:
     return _squared(scale[:, None] * axes[:, found] / np.sqrt(values[found]))
 
 
+def small_directions(matrix: FloatArray, least: float) -> FloatArray:
+    """Return the directions, (n, n_found), in which a symmetric matrix has up to `least` of its diagonal."""
+    values, axes, scale = _scaled_eigenvectors(matrix, np.diag(matrix))
+    return np.ascontiguousarray(scale[:, None] * axes[:, (values <= least) & (scale @ axes**2 > 0)])
+
+
 def regularized_inverse(matrix: FloatArray, sizes: FloatArray, least: float) -> FloatArray:
     """Return the inverse of a symmetric matrix whose directions are made larger by `least` of their sizes.
 

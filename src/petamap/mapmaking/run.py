@@ -242,9 +242,7 @@ class _Job:
         failed = None if columns is None else self._write_pixel_covariance(columns, solution)
         result = replace(
             self.setup.summarize(system, self.command),
-            solver=None
-            if solution is None
-            else self.solver.record(solution, system.preconditioner.description),
+            solver=None if solution is None else self.solver.record(solution, system.preconditioner),
             products=tuple(self.products),
             comparisons=tuple(comparisons),
             splits=splits,

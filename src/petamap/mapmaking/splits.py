@@ -256,7 +256,7 @@ class _SplitMaps:
         error = common.error_bound**2 + found.error_bound**2
         null = null_test(self.common, system, residual, found.map, error)
         total = Unknowns(*(one + other for one, other in zip(start, found.map, strict=True)))
-        return total, solver.record(found, system.preconditioner.description), null
+        return total, solver.record(found, system.preconditioner), null
 
     def _checkpoint(self, system: MapmakingSystem, of: str) -> ColumnCheckpoint:
         name = f"split_{self.name}_{of}"

@@ -299,12 +299,13 @@ def _assemble(
         if not memory.keep:
             projection.expand_anew()
     with timers.phase("preconditioner"):
-        inputs = PreconditionerInputs(projection, noise, shared, pixels.keys, statistics)
+        names = options.parts.names if options.parts else ("",)
+        inputs = PreconditionerInputs(projection, noise, shared, pixels.keys, statistics, names)
         preconditioner = make_preconditioner(inputs, plan)
     return_free_memory()
     return MapmakingSystem(
         comm, layout, projection, noise, shared, pixels.keys, statistics, preconditioner, memory,
-        options.parts.names if options.parts else ("",), options.binned_only, sums, options.device,
+        names, options.binned_only, sums, options.device,
     )  # fmt: skip
 
 
@@ -315,7 +316,11 @@ def make_preconditioner(inputs: PreconditionerInputs, plan: PreconditionerPlan) 
     from petamap.mapmaking.model_inputs import ModelInputs  # most runs have no model: its import takes a MB
 
     model = ModelInputs(inputs)
-    return model.two_level(plan) if plan.kind == TWO_LEVEL else model.with_templates(inputs.local(plan.kind))
+    if plan.kind != TWO_LEVEL:
+        return model.with_templates(inputs.local(plan.kind))
+    from petamap.mapmaking.undetermined import leave_undetermined
+
+    return leave_undetermined(model.two_level(plan), inputs)
 
 
 def _own_blocks(

@@ -19,12 +19,13 @@ import math
 import numpy as np
 
 import petamap.mapmaking._mapmaking as _mapmaking
+from petacomm.base.exact import round_limbs
 from petacomm.base.typing import FloatArray, Int64Array
-from petamap.mapmaking.baseline_model import BaselineModel
+from petamap.mapmaking.baseline_model import BaselineModel, Eliminated
 from petamap.mapmaking.cg import ConjugateGradients
 from petamap.mapmaking.lanczos import extreme_ritz_values
-from petamap.mapmaking.linear_operators import Operator, Preconditioner
-from petamap.mapmaking.pseudo_inverse import pseudo_inverse
+from petamap.mapmaking.linear_operators import Operator, Preconditioner, exact_dots
+from petamap.mapmaking.pseudo_inverse import pseudo_inverse, small_directions
 from petamap.mapmaking.recycling import Deflation, RecordedIterations, slowest_modes
 from petamap.mapmaking.template_memory import SLOW_BYTES
 from petamap.mapmaking.template_model import TemplateModel
@@ -106,12 +107,42 @@ class TwoLevelPreconditioner(Preconditioner):
         if self.blocks is not None:
             solved = self.transfer.restrict(self.transfer.shares * out.pixels)
         eliminated += model.from_pixels(solved)
+        out.gaps[...] = self._nuisances(gaps, amplitudes, eliminated)
+        return self._with_ghosts(out)
+
+    def lift(self, pixels: FloatArray) -> Unknowns:
+        """Return maps with the gaps and amplitudes that leave least of them in the data. Collective.
+
+        Parameters
+        ----------
+        pixels : float64 (n, n_stokes, width)
+            Of the model that this rank owns, which are those of the map.
+        """
+        assert self.nuisance is not None
+        model, width = self.inverse.model, pixels.shape[2]
+        none, amplitudes = self.nuisance.to_model(np.zeros((self.shared.gaps.n_owned, 1, width)))
+        eliminated = model.from_pixels(pixels)
+        out = Unknowns(self.transfer.prolong(pixels), self._nuisances(none, amplitudes, eliminated))
+        return self._with_ghosts(out)
+
+    def weigh(self, pixels: FloatArray) -> Unknowns:
+        """Return D times maps on pixels of the model, as `lift` does, without rows of gaps. Collective."""
+        weighted = self.transfer.prolong(self.inverse.weigh(pixels))
+        none = np.zeros((0, 1, pixels.shape[2]))
+        if not self.shared.keeps_ghosts:
+            return Unknowns(weighted, none)
+        rows = self.shared.pixels
+        return Unknowns(weighted, none, rows.select_ghosts(rows.scatter_fwd(weighted)), none)
+
+    def _nuisances(self, gaps: FloatArray, amplitudes: FloatArray, eliminated: Eliminated) -> FloatArray:
+        """Return the rows beside the map of residuals of gaps and of what was eliminated with them."""
+        assert self.nuisance is not None
+        model, templates = self.inverse.model, self.inverse.model.templates
         gaps = model.solve_gaps(gaps, eliminated.knots)
         if templates:
             amplitudes = model.amplitudes(eliminated)
             gaps -= templates.in_gaps(amplitudes)[:, None]
-        out.gaps[...] = self.nuisance.from_model(gaps, amplitudes)
-        return self._with_ghosts(out)
+        return self.nuisance.from_model(gaps, amplitudes)
 
     def _solve_pixels(self, pixels: FloatArray, coupled: FloatArray | None, out: FloatArray) -> FloatArray:
         """Write S^-1 of residuals on pixels, and of others on the model's, to `out`; return the model's part.
@@ -191,7 +222,8 @@ class ModelInverse:
         self._groups = GroupSums(model.comm, coarse)
         self.n_coarse = self._groups.n * model.n_stokes
         self._most = most
-        self._coarse_inverse = pseudo_inverse(self._coarse_matrix(), _SAME)
+        self._coarse = self._coarse_matrix()
+        self._coarse_inverse = pseudo_inverse(self._coarse, _SAME)
         self.coarse_error: FloatArray | None = None
         self._slow: Deflation | None = None
         self.is_positive = True
@@ -203,10 +235,38 @@ class ModelInverse:
 
     def apply(self, pixels: FloatArray) -> FloatArray:
         """Return S times values on pixels, (n_owned, n_stokes, width). Collective."""
-        out = np.empty_like(pixels)
-        _mapmaking.precondition(self._blocks, pixels, out, self.model.n_threads)
+        out = self.weigh(pixels)
         out -= self.model.apply_coupling(pixels)
         return out
+
+    def weigh(self, pixels: FloatArray) -> FloatArray:
+        """Return D times values on pixels, (n_owned, n_stokes, width)."""
+        out = np.empty_like(pixels)
+        _mapmaking.precondition(self._blocks, pixels, out, self.model.n_threads)
+        return out
+
+    def values_of(self, maps: FloatArray) -> FloatArray:
+        """Return v^T S v / v^T D v of maps side by side, (width,); infinite of zeros. Collective."""
+        sums = []
+        for images in (self.apply(maps), self.weigh(maps)):
+            limbs = exact_dots(_pixels_alone(maps), _pixels_alone(images), self.model.n_threads)
+            sums.append(np.array([round_limbs(one) for one in self.model.comm.allreduce(limbs)]))
+        values, squares = sums
+        found: FloatArray = np.divide(values, squares, out=np.full_like(values, math.inf), where=squares > 0)
+        return found
+
+    def slow_maps(self, least: float) -> list[FloatArray]:
+        """Return slow modes that are solved for directly, and small ones of E, (n_owned, n_stokes) each.
+
+        The latter have up to `least` of the size of their rows.
+        """
+        small = small_directions(self._coarse, least)
+        small = small.reshape(self._groups.n, self.model.n_stokes, small.shape[1])
+        found = list(np.moveaxis(small[self._groups.numbers], 2, 0))
+        if self._slow is not None:
+            slow = self._slow.vectors.vectors.pixels
+            found += [slow[..., number] for number in range(self._slow.n_vectors)]
+        return found
 
     def solve(self, rhs: FloatArray) -> FloatArray:
         """Return an approximation of S^-1 times right-hand sides, (n_owned, n_stokes, width). Collective.
@@ -341,10 +401,7 @@ class ModelInverse:
 
     def _started(self) -> FloatArray:
         """Return D times a sign of each unknown, (n_owned, n_stokes, 1)."""
-        out = np.empty((self.model.pixels.n_owned, self.model.n_stokes, 1))
-        signs = _signs(self.model.pixels.keys, self.model.n_stokes)
-        _mapmaking.precondition(self._blocks, signs, out, self.model.n_threads)
-        return out
+        return self.weigh(_signs(self.model.pixels.keys, self.model.n_stokes))
 
 
 def slow_steps(n_samples: int, n_unknowns: int) -> int:

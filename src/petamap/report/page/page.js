@@ -37,6 +37,7 @@ const MEASURES = [
 
 function convergence(s) {
   if (!s.solver?.history.length) return null;
+  const undetermined = (modes) => modes.length ? ` Not determined by the data, as templates imitate ${modes.length > 1 ? "them" : "it"}, and left at zero over all samples: ${modes.join(", ")}.` : "";
   const { history: h, tolerance, tolerance_of_noise: noise, error_bound: bound, coarse_error: coarse } = s.solver;
   const known = MEASURES.filter(m => h.some(step => step[m.key] != null));
   const asked = Number(tolerance) > 0 ? { value: Number(tolerance), name: noise ? `tolerance ${figure(100 * tolerance, 2)}% of noise` : `tolerance of the residual ${figure(tolerance, 2)}` } : null;
@@ -48,7 +49,7 @@ function convergence(s) {
     label: `Convergence against ${xName}. At the start: ${told(h[0])}. At the end: ${told(h.at(-1))}.`,
   });
   return section("convergence", "Convergence",
-    el("p", {}, `${s.solver.converged ? "Converged" : "Not converged"} after ${s.solver.iterations} iterations: ${s.solver.reason}${s.solver.preconditioner ? `; ${s.solver.preconditioner}` : ""}.`),
+    el("p", {}, `${s.solver.converged ? "Converged" : "Not converged"} after ${s.solver.iterations} iterations: ${s.solver.reason}${s.solver.preconditioner ? `; ${s.solver.preconditioner}` : ""}.${undetermined(s.solver.undetermined ?? [])}`),
     bound != null && el("p", {}, `The error that the solver has left in the map is at most ${ofNoise(bound)} in any mode, so at every scale${coarse != null ? ` (large scales: about ${ofNoise(coarse).replace(" of its noise", "")})` : ""}.`),
     el("div", { class: "pair" }, chart("iteration", "iteration", x => `iteration ${x}`), chart("seconds", "seconds", seconds)));
 }
