@@ -11,4 +11,4 @@ signal = 1e-3 * np.cos(2 * psi) + np.random.default_rng(1).normal(0, 2e-4, psi.s
 noise = petamap.OneOverF(net="60 uK s^0.5", fknee="50 mHz", fmin="1 mHz")
 maps = petamap.make_map(signal, theta, phi, psi, noise=noise, sample_rate="10 Hz", n_side=64)
 print(maps)  # maps.sky, maps.hits, maps.covariance, maps.binned, maps.summary
-maps.sky.plot()
+maps.sky.plot()  # a matplotlib figure: shown by a notebook, in a script by plt.show()

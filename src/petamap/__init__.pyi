@@ -16,6 +16,7 @@ from petamap.mapmaking.maps_in_memory import Maps as Maps
 from petamap.mapmaking.run import run as run
 from petamap.mapmaking.vectors import Unknowns as Unknowns
 from petamap.montecarlo.run import run_montecarlo as run_montecarlo
+from petamap.noise.model import InverseLags as InverseLags
 from petamap.noise.model import OneOverF as OneOverF
 from petamap.noise.model import TabulatedPsd as TabulatedPsd
 from petamap.noise.psd import noise_psd as noise_psd

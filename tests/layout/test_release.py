@@ -52,6 +52,19 @@ def test_the_recipe_asks_for_what_the_project_asks_for():
     assert asked == wanted
 
 
+def test_the_recipe_starts_the_commands_of_the_project():
+    section = re.search(r"entry_points:\n((?:    - .*\n)+)", recipe())[1]
+    started = dict(line.strip(" -").split(" = ") for line in section.splitlines())
+    assert started == PROJECT["project"]["scripts"]
+
+
+def test_workflows_run_on_machines_that_there_are():
+    """Labels of runners that were taken out of service."""
+    gone = {"ubuntu-20.04", "macos-12", "macos-13", "macos-14"}
+    for path in WORKFLOWS:
+        assert not gone & set(re.findall(r"(?:ubuntu|macos)-[\w.]+", path.read_text(encoding="utf-8"))), path
+
+
 def test_wheels_for_each_python_that_is_named():
     named = [
         text.rpartition(" ")[2]

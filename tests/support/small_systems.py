@@ -168,6 +168,11 @@ def make_system(observations, pixelization, comm=None, model_of=declared_model, 
     )
 
 
+def two_level_of(system):
+    """Return the preconditioner of two levels, whether modes are undetermined or not."""
+    return getattr(system.preconditioner, "inner", system.preconditioner)
+
+
 def operator_of(system):
     return system.operator()
 

@@ -10,10 +10,10 @@ from typing import Any
 
 from petacomm.base.errors import ConfigError
 from petacomm.base.progress import Progress, SilentProgress
+from petacomm.cli.shown_progress import shown_progress
 from petacomm.mpi import Communicator, world
 from petamap.arrays.array_observation import array_observation
 from petamap.arrays.rigid_plane import RigidPlane
-from petamap.arrays.shown_progress import shown_progress
 from petamap.data.config import config_of_options
 from petamap.data.observation import Observation
 from petamap.data.template import Template

@@ -359,7 +359,7 @@ class Summary(Displayed):
             "samples": f"{totals.samples_used:,} of {totals.samples:,}",
             "pixels": f"{totals.pixels_observed:,} observed, {totals.pixels_cut:,} of them cut",
             "solver": f"{ended} in {solver.iterations} iterations" if solver else "binned only",
-            "products": some_names([product.file for product in self.products]),
+            "products": some_names([product.file or product.kind for product in self.products]),
             "ranks": self.environment.ranks,
             "warnings": len(self.warnings) or None,
         }

@@ -14,9 +14,10 @@ import numpy as np
 from petacomm.base.errors import ConfigError, ConvergenceError, Interruption, UserError
 from petacomm.base.files import check_writable, require_possible
 from petacomm.base.host import return_free_memory
-from petacomm.base.progress import Progress, SilentProgress
+from petacomm.base.progress import Progress
 from petacomm.base.stop_request import StopRequest
 from petacomm.base.typing import FloatArray
+from petacomm.cli.shown_progress import shown_progress
 from petacomm.mpi import Communicator, agree_on_errors, world
 from petamap.data import run_summary as summary
 from petamap.data.config import RunConfig, open_sources
@@ -67,7 +68,7 @@ def run(
     out: str | os.PathLike[str],
     observations: Sequence[Observation] = ...,
     comm: Communicator | None = ...,
-    progress: Progress | None = ...,
+    progress: bool | Progress = ...,
     pixelization: Pixelization | None = ...,
     command: Sequence[str] = ...,
     resume: bool = ...,
@@ -82,7 +83,7 @@ def run(
     out: None = ...,
     observations: Sequence[Observation] = ...,
     comm: Communicator | None = ...,
-    progress: Progress | None = ...,
+    progress: bool | Progress = ...,
     pixelization: Pixelization | None = ...,
 ) -> Maps: ...
 
@@ -93,7 +94,7 @@ def run(
     out: str | os.PathLike[str] | None = None,
     observations: Sequence[Observation] = (),
     comm: Communicator | None = None,
-    progress: Progress | None = None,
+    progress: bool | Progress = True,
     pixelization: Pixelization | None = None,
     command: Sequence[str] = (),
     resume: bool = False,
@@ -113,8 +114,8 @@ def run(
         Observations in memory, which the sources of the configuration extend; the same on all ranks.
     comm : Communicator, optional
         By default all processes of the launcher.
-    progress : Progress, optional
-        Listener on rank 0.
+    progress : bool or Progress
+        True: bars on rank 0, where stdout is a terminal or a notebook; or a listener of one's own.
     pixelization : Pixelization, optional
         Of the map, in the place of that of the configuration.
     command : sequence of str
@@ -164,11 +165,13 @@ def run(
     """
     if out is not None:
         require_possible(out)
-    job = _Job(
-        config, None if out is None else Path(out), observations, comm or world(),
-        progress or SilentProgress(), pixelization, list(command), stop or StopRequest(), resume,
-    )  # fmt: skip
-    summary = job.run()
+    comm = comm or world()
+    with shown_progress(progress, comm.rank) as shown:
+        job = _Job(
+            config, None if out is None else Path(out), observations, comm, shown, pixelization,
+            list(command), stop or StopRequest(), resume,
+        )  # fmt: skip
+        summary = job.run()
     return summary if job.kept is None else Maps(summary, job.kept.products)
 
 

@@ -112,7 +112,7 @@ def plan_group(
     n_threads: int,
     machine: Machine,
     limit: float,
-    progress: Progress | None = None,
+    progress: bool | Progress = False,
 ) -> GroupPlan:
     """Return the prediction of a Monte Carlo in groups of so many ranks.
 
@@ -125,7 +125,7 @@ def plan_group(
     limit : float
         Bytes of a process up to which pointing is kept, where the configuration leaves that open, and spectra
         are made of whole maps; 0 where nobody knows.
-    progress : Progress, optional
+    progress : bool or Progress
     """
     batch, n_solved = largest_batch(config, groups), len(MAPPED_PARTS[config.montecarlo.parts])
     run_plan = plan(
@@ -266,7 +266,7 @@ def _exchange_seconds(config: RunConfig, ranks: int, on_node: int, machine: Mach
 
 
 def plan_montecarlo(
-    config: RunConfig, cores: int, machine: Machine, progress: Progress | None = None
+    config: RunConfig, cores: int, machine: Machine, progress: bool | Progress = False
 ) -> list[GroupPlan]:
     """Return predictions of a Monte Carlo with a rank a core, for some numbers of groups.
 
@@ -276,7 +276,7 @@ def plan_montecarlo(
     cores : int
         Cores of the machine that are used.
     machine : Machine
-    progress : Progress, optional
+    progress : bool or Progress
 
     Raises
     ------

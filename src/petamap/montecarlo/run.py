@@ -13,11 +13,12 @@ import numpy as np
 
 from petacomm.base.errors import ConfigError, Interruption
 from petacomm.base.files import check_writable, require_possible
-from petacomm.base.progress import Progress, SilentProgress
+from petacomm.base.progress import Progress
 from petacomm.base.stop_request import StopRequest
 from petacomm.base.timers import Timers
 from petacomm.base.typing import AnyArray, FloatArray, Int64Array
 from petacomm.base.weak_method import weak_method
+from petacomm.cli.shown_progress import shown_progress
 from petacomm.mpi import Communicator, agree, agree_on_errors, share_on_nodes, spread_on_nodes, world
 from petacomm.mpi.agreement import is_agreed
 from petamap.data import run_summary as summary
@@ -57,7 +58,7 @@ def run_montecarlo(
     *,
     out: str | os.PathLike[str],
     comm: Communicator | None = None,
-    progress: Progress | None = None,
+    progress: bool | Progress = True,
     command: Sequence[str] = (),
     stop: StopRequest | None = None,
 ) -> Summary:
@@ -74,8 +75,8 @@ def run_montecarlo(
         Folder; created if it does not exist.
     comm : Communicator, optional
         By default all processes of the launcher.
-    progress : Progress, optional
-        Receives progress, on rank 0.
+    progress : bool or Progress
+        True: bars on rank 0, where stdout is a terminal or a notebook; or a listener of one's own.
     command : sequence of str
         Words of the command line, for the summary.
     stop : StopRequest, optional
@@ -129,8 +130,9 @@ def run_montecarlo(
             mend="leave [[band]] and [[component]] away, and choose detectors of one band in the sources",
         )  # fmt: skip
     require_possible(out)
-    job = _MonteCarlo(config, Path(out), comm or world(), progress or SilentProgress(), stop or StopRequest())
-    return job.run(command)
+    comm = comm or world()
+    with shown_progress(progress, comm.rank) as shown:
+        return _MonteCarlo(config, Path(out), comm, shown, stop or StopRequest()).run(command)
 
 
 class _MonteCarlo:

@@ -99,10 +99,17 @@ class EstimatedPsd(TabulatedPsd):
 class InverseLags:
     """Inverse noise covariance given directly, as in the filter files of MADmap.
 
-    Attributes
+    Parameters
     ----------
     lags : float64 (n_lag + 1,)
         N^-1 at lags 0 to n_lag, 1/K^2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import petamap
+    >>> petamap.InverseLags(np.array([4.0, -1.0])).lags
+    array([ 4., -1.])
     """
 
     lags: FloatArray

@@ -57,7 +57,7 @@ def size_job(
     node_memory: float,
     wanted_seconds: float,
     n_nodes: int | None = None,
-    progress: Progress | None = None,
+    progress: bool | Progress = False,
     measured: SampleTimes | None = None,
 ) -> JobSize:
     """Return the smallest job, in powers of two of nodes, that fits and is predicted to end in time.
@@ -73,7 +73,7 @@ def size_job(
     wanted_seconds : float
     n_nodes : int, optional
         Nodes, instead of the smallest number.
-    progress : Progress, optional
+    progress : bool or Progress
     measured : SampleTimes, optional
         Of a run like it.
 

@@ -12,9 +12,10 @@ import numpy as np
 from petacomm.base.arguments import require_integer
 from petacomm.base.display import Displayed
 from petacomm.base.errors import ConfigError
-from petacomm.base.progress import Progress, SilentProgress
+from petacomm.base.progress import Progress
 from petacomm.base.threads import available_threads
 from petacomm.base.typing import FloatArray, Int64Array
+from petacomm.cli.shown_progress import shown_progress
 from petacomm.costs.forecast import Forecast, SampleParts, forecast, forecast_from_counts
 from petacomm.costs.nested_group_counts import LayerCounts, count_sampled_layers
 from petacomm.costs.occupancy import Occupancy
@@ -27,7 +28,7 @@ from petacomm.costs.partner_estimates import (
 )
 from petacomm.costs.rank_counts import RankCounts, assumed_partners, count_ranks, node_of_ranks
 from petacomm.network import predict_seconds
-from petacomm.topology import Machine
+from petacomm.topology import Machine, load_machine
 from petamap.data.config import RunConfig
 from petamap.mapmaking.bands import StreamBands
 from petamap.mapmaking.distribution import STREAMS, TIME_MAJOR, Distribution, possible_distributions
@@ -157,12 +158,12 @@ class RunPlan(Displayed):
 def plan(
     config: RunConfig,
     cores: int,
-    machine: Machine,
+    machine: Machine | str,
     *,
     sample: float | None = None,
     seed: int = 1,
     n_threads: int | None = None,
-    progress: Progress | None = None,
+    progress: bool | Progress = True,
     distributions: Sequence[Distribution] | None = None,
     threads: Sequence[int] | None = None,
     n_rhs: int = 1,
@@ -176,7 +177,8 @@ def plan(
         The run; its pointing is expanded, no signal is read or simulated.
     cores : int
         Number of cores of the machine that are used, one or several per rank.
-    machine : Machine
+    machine : Machine or str
+        Or its name or file, as for `petacomm.load_machine`.
     sample : float, optional
         Fraction of the sky that is sampled, 1 for all of it; by default 6000 regions, or all for a small run.
         Without it, simulated scans of more than 1e11 samples on HEALPix pixels are thinned out.
@@ -184,7 +186,8 @@ def plan(
         Seed of the sample.
     n_threads : int, optional
         Number of threads of the computation.
-    progress : Progress, optional
+    progress : bool or Progress
+        True: bars, where stdout is a terminal or a notebook; or a listener of one's own.
     distributions : sequence of Distribution, optional
         Distributions of the data that are compared; by default all `possible_distributions`.
     threads : sequence of int, optional
@@ -229,6 +232,11 @@ def plan(
     >>> len(run_plan.predictions) > 0
     True
     """
+    if isinstance(machine, str):
+        machine = load_machine(machine)
+    if not isinstance(machine, Machine):
+        mend = 'give its name, as "perlmutter", or petacomm.load_machine(...)'
+        raise ConfigError(f"{machine!r:.50} is no machine", mend=mend)
     available = machine.nodes * machine.cores
     if not 1 <= cores <= available:
         raise ConfigError(
@@ -247,10 +255,11 @@ def plan(
             raise ConfigError(f"{distribution!r:.50} is no distribution", mend="see possible_distributions")
     for one in threads or ():
         require_integer(one, "threads", 1, 2**16)
-    n_threads, progress = n_threads or available_threads(), progress or SilentProgress()
+    n_threads = n_threads or available_threads()
     choices = threads or sorted({1, min(machine.cores_per_socket, cores), min(machine.cores, cores)})
-    planner = _Planner(config, cores, machine, sample, seed, n_threads, choices, progress, n_rhs, flagged)
-    return planner.plan(distributions)
+    with shown_progress(progress, 0) as shown:
+        planner = _Planner(config, cores, machine, sample, seed, n_threads, choices, shown, n_rhs, flagged)
+        return planner.plan(distributions)
 
 
 @dataclass

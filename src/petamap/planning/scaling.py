@@ -176,7 +176,7 @@ class ScalingModel:
         key = job.cores, job.threads
         if key not in self._plans:
             config = self._config_of(job.cores)
-            self._plans[key] = plan(config, job.cores, self.machine, threads=[job.threads])
+            self._plans[key] = plan(config, job.cores, self.machine, threads=[job.threads], progress=False)
 
         def seconds(one: RunPrediction) -> float:
             return one.seconds[one.best if job.reduction == AUTO else job.reduction]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from petacomm.base.arguments import numeric_array, require_plain
 from petacomm.base.errors import ConfigError, DataError
 from petacomm.base.typing import BoolArray, FloatArray
 from petamap.sky.healpix import Healpix
@@ -62,7 +63,10 @@ def combine_with_numbers(one: SkyMap, symbol: str, numbers: Any, swapped: bool =
     ------
     ConfigError
         If the array has another shape.
+    DataError
+        If it has a unit, or masked values.
     """
+    require_plain(numbers, "numbers")
     array = np.asarray(numbers, np.float64)
     n_columns, n_pix = one.values.shape
     if array.shape == (n_columns,) and n_columns != n_pix:
@@ -152,14 +156,14 @@ def keep_pixels(one: SkyMap, mask: SkyMap | Any) -> BoolArray:
     Raises
     ------
     DataError
-        If the mask is on other pixels, or a map of several columns.
+        If the mask is on other pixels, a map of several columns, or has masked values.
     """
     if hasattr(mask, "pixelization"):
         check_same_sky(one, mask)
         if len(mask.values) != 1:
             raise DataError(f"a mask of {len(mask.values)} columns", mend='take one: mask["I"]')
         mask = mask.values[0]
-    array = np.asarray(mask)
+    array = numeric_array(mask, "mask")
     if array.shape != one.values.shape[1:]:
         raise DataError(f"a mask of shape {array.shape} for {one.values.shape[1]} pixels")
     return array if array.dtype == bool else np.nan_to_num(array) > 0

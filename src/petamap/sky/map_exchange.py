@@ -9,6 +9,7 @@ import numpy as np
 
 from petacomm.base.errors import ConfigError, DataError, ResourceError, require_known
 from petacomm.base.typing import FloatArray
+from petacomm.base.units import quantity_of
 from petamap.sky.car import CarPatch
 from petamap.sky.flat import FlatPatch
 from petamap.sky.healpix import Healpix
@@ -49,8 +50,10 @@ def healpy_columns(maps: Any, nest: bool) -> tuple[FloatArray, Healpix]:
     Raises
     ------
     DataError
-        If the number of pixels is none of HEALPix, or a value is infinite.
+        If the number of pixels is none of HEALPix, a value is infinite, or the array has a unit.
     """
+    if any(quantity_of(one) is not None for one in (maps, *(maps if isinstance(maps, list | tuple) else ()))):
+        raise DataError("the maps have a unit", mend='give plain numbers and unit=, as unit="uK"')
     plain = np.ma.filled(np.ma.asarray(maps, np.float64), np.nan)
     values = np.atleast_2d(plain).astype(np.float64, copy=True)
     n_side = round((values.shape[-1] / 12) ** 0.5)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from petacomm.base.arguments import real_array
 from petacomm.base.errors import DataError
 from petacomm.base.typing import FloatArray
 from petamap.sky.map_arithmetic import check_same_sky
@@ -26,12 +27,12 @@ def column_weights(sky_map: SkyMap, weights: SkyMap | FloatArray | None) -> Floa
     Raises
     ------
     DataError
-        If they are on other pixels, or a weight is negative or infinite.
+        If they are on other pixels, have a unit or masked values, or a weight is negative or infinite.
     """
     if weights is None:
         return np.broadcast_to(np.ones(1), sky_map.values.shape)
     if isinstance(weights, np.ndarray):
-        values = np.asarray(weights, np.float64)
+        values = real_array(weights, "weights")
     else:
         check_same_sky(sky_map, weights)
         values = weights.values

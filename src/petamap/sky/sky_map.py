@@ -12,7 +12,7 @@ from petacomm.base.arguments import numeric_array
 from petacomm.base.errors import DataError, did_you_mean, require_known
 from petacomm.base.threads import available_threads
 from petacomm.base.typing import BoolArray, FloatArray
-from petacomm.base.units import parse_quantity
+from petacomm.base.units import as_number
 from petamap.sky.map_arithmetic import combine_maps, combine_with_numbers, keep_pixels
 from petamap.sky.map_conventions import FRAME_LETTERS, iau_to_cosmo_signs
 from petamap.sky.map_degrading import degrade_map, degrading_factor
@@ -182,7 +182,8 @@ class SkyMap:
         unit : str
             As ``uK_CMB``, ``K_RJ`` or ``MJy/sr``; ``uK_CMB^2`` for covariances.
         frequency : str or float, optional
-            As ``"70 GHz"``, or Hz. That of a wide band is its effective one, for the spectrum of the source.
+            As ``"70 GHz"``, a quantity, or Hz. That of a wide band is its effective one, for the spectrum of
+            the source.
 
         Returns
         -------
@@ -195,7 +196,7 @@ class SkyMap:
         DataError
             If the map's own unit cannot be converted.
         """
-        hertz = parse_quantity(frequency, "frequency") if isinstance(frequency, str) else frequency
+        hertz = None if frequency is None else as_number(frequency, "frequency")
         found = [convert_unit(one, unit, hertz) for one in self.units]
         factors = np.array([factor for factor, _ in found])
         return replace(self, values=self.values * factors[:, None], units=tuple(name for _, name in found))
@@ -210,7 +211,7 @@ class SkyMap:
         Parameters
         ----------
         fwhm : str or float
-            Full width at half maximum, as ``"1 deg"``, or radians.
+            Full width at half maximum, as ``"1 deg"``, a quantity, or radians.
         n_threads : int, optional
             No bit depends on it.
 
@@ -223,8 +224,7 @@ class SkyMap:
         ConfigError
             If the width is not between 0 and pi, or pixels have no place on the sky.
         """
-        width = parse_quantity(fwhm, "angle") if isinstance(fwhm, str) else float(fwhm)
-        return smooth_map(self, width, n_threads or available_threads())
+        return smooth_map(self, as_number(fwhm, "angle"), n_threads or available_threads())
 
     def degrade(
         self,

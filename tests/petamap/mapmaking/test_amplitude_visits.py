@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpi import check_same_on_ranks
 from scipy import sparse
-from small_systems import Models, Samples, compressed, make_system, solve
+from small_systems import Models, Samples, compressed, make_system, solve, two_level_of
 
 from petamap.data.template import Sharing
 from petamap.mapmaking.amplitude_visits import amplitude_visits, join_blocks
@@ -27,11 +27,6 @@ PIXELS, RMS = Healpix(2, nest=True), 0.05
 
 # fast as a plate's, and slow
 WAVES = Columns(np.sin(np.outer([1.3, 0.11, 0.004], np.arange(1200))))
-
-
-def two_level_of(system):
-    """Return the preconditioner of two levels, whether modes are undetermined or not."""
-    return getattr(system.preconditioner, "inner", system.preconditioner)
 
 
 def sky_signal(one, n_side=2, seed=3):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from small_systems import two_level_of
 
 from petacomm.base.progress import SilentProgress
 from petacomm.mpi import SerialCommunicator
@@ -128,7 +129,7 @@ def arrays_of(matrix):
 @pytest.mark.parametrize("name", ["offsets", "polynomials", "azimuth"])
 def test_the_model_of_templates_is_as_large_as_predicted(name):
     _, system = made(name)
-    model = system.preconditioner.inverse.model.templates
+    model = two_level_of(system).inverse.model.templates
     held = [model._coupling, model._transposed, model._held, model._hats, *model._matrices]
     held += [part for one in (model._inverse, model._reduced) for part in (one._own, one._answers)]
     knots = float(model.noises.knots[-1]) / setup_samples(system)
@@ -173,7 +174,7 @@ def test_streams_that_share_noise_have_one_matrix():
 @pytest.mark.parametrize("name", ["offsets", "polynomials", "azimuth", "gains"])
 def test_what_pixels_see_of_functions_is_as_large_as_predicted(name):
     _, system = made(name)
-    model, functions = system.preconditioner.inverse.model, system.projection.amplitudes.functions()
+    model, functions = two_level_of(system).inverse.model, system.projection.amplitudes.functions()
     table = model._amplitude_visits.table
     n_samp, n_pixels = setup_samples(system), system.projection.n_local
     visits = len(model._visits.table) / n_samp

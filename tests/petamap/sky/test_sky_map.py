@@ -3,6 +3,7 @@
 import healpy as hp
 import numpy as np
 import pytest
+from astropy import units as u
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -257,6 +258,37 @@ def test_what_cannot_be_smoothed():
     odd = CarPatch.box((0.0, 0.0), (7.0, 7.0), 0.7)
     with pytest.raises(ConfigError, match="whole number"):
         made(pixelization=odd).smooth("1 deg")
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda one: one - 1 * u.mK,
+        lambda one: (2 * u.K) * one,
+        lambda one: one / ([1, 2, 3] * u.K),
+        lambda one: one + np.ma.masked_all(3072),
+        lambda one: one.masked(np.ma.masked_all(3072)),
+        lambda one: one.degrade(8, weights=np.ma.masked_all(3072)),
+        lambda one: SkyMap.from_healpy(np.zeros(3072) * u.K),
+        lambda one: SkyMap.from_healpy([np.zeros(3072) * u.K] * 3),
+    ],
+)
+def test_units_and_masked_values_are_not_dropped(work):
+    with pytest.raises(DataError, match=r"unit|is in|masked"):
+        work(made())
+
+
+def test_quantities_are_what_they_say():
+    one = made()
+    for quantity, text in ((70 * u.GHz, "70 GHz"), (7e10 * u.Hz, "70 GHz"), (7e4 * u.MHz, "70 GHz")):
+        found, expected = one.to_unit("K_RJ", quantity), one.to_unit("K_RJ", text)
+        np.testing.assert_allclose(found.values, expected.values, rtol=1e-14, atol=0)
+    np.testing.assert_allclose(
+        one.smooth(600 * u.arcmin).values, one.smooth("10 deg").values, rtol=0, atol=1e-12
+    )
+    assert (one * (2 * u.dimensionless_unscaled)).unit == one.unit
+    with pytest.raises(ConfigError, match="Hz"):
+        one.to_unit("K_RJ", 1 * u.m)
 
 
 def test_maps_show_themselves():
