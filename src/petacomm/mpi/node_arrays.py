@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from petacomm.base.errors import ResourceError
 from petacomm.base.typing import AnyArray
@@ -45,6 +46,36 @@ def share_on_nodes(comm: Communicator, make: Callable[[], AnyArray]) -> AnyArray
     shared = window.bytes[: np.dtype(dtype).itemsize * int(np.prod(shape))].view(dtype).reshape(shape)
     if node.rank == 0:
         shared[...] = made
+    window.barrier()
+    return np.asarray(shared)
+
+
+def fill_on_nodes(
+    comm: Communicator, shape: tuple[int, ...], dtype: DTypeLike, fill: Callable[[AnyArray], None]
+) -> AnyArray:
+    """Return an array of which each rank of a node writes a part, and all must then only read. Collective.
+
+    Where memory to share has no room for it, each rank has a copy.
+
+    Parameters
+    ----------
+    comm : Communicator
+    shape : tuple of int
+    dtype : dtype
+        Of 8 bytes.
+    fill : callable
+        Writes this rank's part to the array that it is given. May be collective on the ranks of the node.
+    """
+    node, n_bytes = comm.node(), 8 * int(np.prod(shape))
+    try:
+        window = comm.shared_window(n_bytes if node.rank == 0 else 0)
+    except ResourceError:
+        own = np.zeros(shape, dtype)
+        fill(own)
+        # bits of parts: nobody adds anything but zeros
+        return np.asarray(node.allreduce(own.view(np.int64)).view(dtype))
+    shared = window.bytes[:n_bytes].view(dtype).reshape(shape)
+    fill(shared)
     window.barrier()
     return np.asarray(shared)
 

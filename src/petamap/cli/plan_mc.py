@@ -50,7 +50,8 @@ def _table(config: RunConfig, cores: int, machine: Machine, plans: list[GroupPla
             "",
             "ranks of a group; memory of a rank that maps one at a time; seconds of a realization of a",
             f"group, {plans[0].batch} at once where there is memory, and of its parts; * the quickest",
-            *["+ spectra of each map on all ranks of a group, as none has room for whole maps"] * dealt,
+            *["+ spectra of each map on all ranks of a group: quicker, or none has room for whole maps"]
+            * dealt,
         ]
     )
 

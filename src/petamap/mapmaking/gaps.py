@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import petamap.mapmaking._mapmaking as _mapmaking
+from petacomm.base.pages import zero_pages
 from petacomm.base.threads import map_threads
 from petacomm.base.typing import BoolArray, FloatArray, Int32Array, Int64Array, UInt8Array
 from petamap.mapmaking.time_layout import ALIGNMENT, LocalBlocks, Segment, TimeLayout
@@ -41,7 +42,9 @@ class Gaps:
         self.layout = layout
         self.local = local
         self.length = _LENGTHS[kind]
-        self.bits = np.zeros(8 * -(-local.n_held // 64), np.uint8)
+        n_words = -(-local.n_held // 64)
+        # what is never written takes no memory
+        self.bits = zero_pages(8 * n_words, large=False).view(np.uint8) if n_words else np.zeros(0, np.uint8)
         self.numbered = False
         self._before = np.zeros(1, np.int64)  # slots that begin before each chunk, and all of them
 
@@ -50,7 +53,7 @@ class Gaps:
 
     def add(self, position: int, gaps: BoolArray) -> None:
         """Mark gaps among consecutive held samples from a position that is a multiple of 8."""
-        if not gaps.any():  # what is never written takes no memory
+        if not gaps.any():
             return
         bits = np.packbits(gaps, bitorder="little")
         self.bits[position // 8 : position // 8 + len(bits)] |= bits

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
-import mmap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from petacomm.base.pages import zero_pages
 from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.mpi import Communicator
 from petacomm.reduction import OwnedRows
 
 _CACHE_LINE = 64
-_OWN_PAGES, _LARGE_PAGES = 1 << 18, 1 << 22  # bytes
+_OWN_PAGES = 1 << 18  # bytes
 _NOTHING: FloatArray = np.zeros(0)
 
 # Vectors that the kernels take side by side: as many as fit into a register.
@@ -35,22 +34,10 @@ def aligned_zeros(*shape: int) -> Int64Array:
     """
     n = math.prod(shape)
     if 8 * n >= _OWN_PAGES:
-        return _pages(8 * n).reshape(shape)
+        return zero_pages(8 * n).reshape(shape)
     memory = np.zeros(n + _CACHE_LINE // 8, np.int64)
     first = -memory.ctypes.data % _CACHE_LINE // 8
     return memory[first : first + n].reshape(shape)
-
-
-def _pages(n_bytes: int) -> Int64Array:
-    """Return int64 zeros in pages of their own, in large ones where NumPy would ask for these."""
-    try:
-        pages = mmap.mmap(-1, n_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    except OSError as error:
-        raise MemoryError(f"no memory for {n_bytes} bytes") from error
-    if n_bytes >= _LARGE_PAGES and hasattr(mmap, "MADV_HUGEPAGE"):
-        with contextlib.suppress(OSError):
-            pages.madvise(mmap.MADV_HUGEPAGE)
-    return np.frombuffer(pages, np.int64)
 
 
 @dataclass

@@ -36,6 +36,8 @@ _ANALYSIS, _SYNTHESIS = (300.0, 1.2), 1.0
 _WORK = 1 + 2 + 2 + 4 + 4
 # Largest number of candidates for the number of groups.
 _MAX_CANDIDATES = 6
+# Part of the time that ranks must spare to make spectra together, though each has room for whole maps.
+_QUICKER = 0.8
 # l_max of skies beyond which the spectra that come with petamap end.
 _SKY_L_MAX = 2000
 
@@ -57,7 +59,8 @@ class GroupPlan:
     memory : float
         Bytes of a process that maps one realization at a time.
     distributed : bool
-        Whether all ranks of a group make the spectra of each map, as none has room for whole maps.
+        Whether all ranks of a group make the spectra of each map: where none has room for whole maps, or it
+        is quicker.
     set_up : float
         Seconds before the first realization.
     reading, iterating, reducing, skies, spectra : float
@@ -124,7 +127,7 @@ def plan_group(
     machine : Machine
     limit : float
         Bytes of a process up to which pointing is kept, where the configuration leaves that open, and spectra
-        are made of whole maps; 0 where nobody knows.
+        may be made of whole maps; 0 where nobody knows.
     progress : bool or Progress
     """
     batch, n_solved = largest_batch(config, groups), len(MAPPED_PARTS[config.montecarlo.parts])
@@ -137,7 +140,9 @@ def plan_group(
         bytes_beside(config, run_plan.n_stokes, run_plan.n_pix, n_threads, ranks, on_node, 1, way)
         for way in (False, True)
     )
-    distributed = ranks > 1 and may_distribute(config) and 0 < limit < prediction.memory + beside
+    spectra = spectra_seconds(config, ranks, n_threads, on_node, batch, machine)
+    distributed = ranks > 1 and may_distribute(config)
+    distributed &= 0 < limit < prediction.memory + beside or is_quicker(spectra)
     beside = dealt if distributed else beside
     room = config.resources.pointing == "auto" and prediction.memory_kept + beside <= limit
     kept = room or config.resources.pointing == "keep"
@@ -153,9 +158,8 @@ def plan_group(
         groups, ranks, batch, -(-config.montecarlo.realizations // groups), kept,
         (prediction.memory_kept if kept else prediction.memory) + beside, distributed,
         samples * _SET_UP * 1e-9 + n_training * (reading + iterating + reducing),
-        reading, iterating, reducing, _synthesis_seconds(config),
-        _spectra_seconds(config) / (ranks * n_threads if distributed else min(batch, ranks * n_threads))
-        + distributed * _exchange_seconds(config, ranks, on_node, machine), sums,
+        reading, iterating, reducing, sum(one.seconds(on_node * n_threads) for one in _skies(config)),
+        spectra[distributed], sums,
     )  # fmt: skip
 
 
@@ -193,9 +197,9 @@ def bytes_beside(
     distributed : bool
         Whether all ranks make the spectra of each map.
     """
-    sky = sum(3 * 8 * 12 * n_side**2 for n_side, _ in _skies(config))
-    # one that is made, in two orders, and those that a node shares
-    skies = 2 * sky + batch * sky / on_node
+    # those that a node shares, and one that is made
+    shared = batch * sum(_sky_bytes(one.n_side) for one in _skies(config)) / on_node
+    skies = shared + max((one.bytes_to_make(on_node) for one in _skies(config)), default=0)
     if distributed:
         return max(skies, _dealt_bytes(config, n_stokes, 8 * n_pix, ranks))
     return max(
@@ -233,20 +237,67 @@ def _n_maps(config: RunConfig) -> int:
     return n_parts + (n_parts == 2)
 
 
-def _skies(config: RunConfig) -> list[tuple[int, int]]:
-    """Return the n_side and the l_max of the skies that sources have."""
+@dataclass(frozen=True)
+class _MadeSky:
+    """A sky that is made; by the ranks of a node together, or by one of them."""
+
+    n_side: int
+    l_max: int
+    by_all: bool
+
+    def bytes_to_make(self, on_node: int) -> float:
+        """Return the bytes of a rank of a node: rings, their Fourier coefficients, a_lm, two whole skies."""
+        sky = _sky_bytes(self.n_side)
+        if not self.by_all:
+            return 2 * sky
+        coefficients = 16 * (2 * 4 * self.n_side * self.l_max + 3 * 3 * self.l_max**2 / 2)
+        return (sky + coefficients) / on_node + (on_node == 1) * sky
+
+    def seconds(self, cores: int) -> float:
+        """Return the seconds in which so many cores of a node make it."""
+        return self.n_side * self.l_max**2 * _SYNTHESIS * 1e-9 / (cores if self.by_all else 1)
+
+
+def _sky_bytes(n_side: int) -> float:
+    return 3 * 8 * 12 * n_side**2
+
+
+def _skies(config: RunConfig) -> list[_MadeSky]:
+    """Return the skies that sources make."""
     found = []
     for source in config.sources:
         options: Any = source.options
         if "sky" in source.kind and getattr(options, "n_side", None):
             l_max = getattr(options, "l_max", None) or min(2 * options.n_side, _SKY_L_MAX)
-            found.append((int(options.n_side), int(l_max)))
+            found.append(_MadeSky(int(options.n_side), int(l_max), source.kind == "sky-spectra"))
     return found
 
 
-def _synthesis_seconds(config: RunConfig) -> float:
-    """Return the seconds in which one core makes the skies of a realization."""
-    return sum(n_side * l_max**2 * _SYNTHESIS * 1e-9 for n_side, l_max in _skies(config))
+def spectra_seconds(
+    config: RunConfig, ranks: int, n_threads: int, on_node: int, batch: int, machine: Machine
+) -> tuple[float, float]:
+    """Return the seconds of a realization's spectra, made by a rank of whole maps, or by all of their parts.
+
+    Whole maps of as many realizations as a group has at once are worked on side by side.
+
+    Parameters
+    ----------
+    config : RunConfig
+    ranks, on_node : int
+        Ranks of a group, and those of them on a node.
+    n_threads, batch : int
+        Threads of a rank, and realizations at once.
+    machine : Machine
+    """
+    one, cores = _spectra_seconds(config), ranks * n_threads
+    exchange = _exchange_seconds(config, ranks, on_node, machine) if ranks > 1 else 0.0
+    return one / min(batch, cores), one / cores + exchange
+
+
+def is_quicker(spectra: tuple[float, float]) -> bool:
+    """Return whether ranks had better make spectra together, by `spectra_seconds`."""
+    whole, dealt = spectra
+    return dealt < _QUICKER * whole
 
 
 def _spectra_seconds(config: RunConfig) -> float:

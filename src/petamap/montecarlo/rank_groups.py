@@ -21,9 +21,11 @@ from petamap.montecarlo.group_plan import (
     bytes_beside,
     fastest,
     group_counts,
+    is_quicker,
     largest_batch,
     may_distribute,
     plan_group,
+    spectra_seconds,
 )
 from petamap.planning.distribution_choice import local_machine
 from petamap.planning.scanned_run import ScannedRun
@@ -44,7 +46,8 @@ class RankGroups:
     n_training : int
         Realizations that deflation vectors are found from at once.
     distributed : bool
-        Whether all ranks of a group make the spectra of each map, as none has room for whole maps.
+        Whether all ranks of a group make the spectra of each map: where none has room for whole maps, or it
+        is quicker.
     """
 
     groups: int
@@ -81,9 +84,16 @@ class RankGroups:
         def room(batch: int, n_training: int = 1, distributed: bool = False) -> bool:
             return comm.max(_bytes_at_once(config, system, batch, n_training, distributed) / limit) <= 1
 
-        several = comm.max(-system.comm.size) < -1
-        distributed = several and may_distribute(config) and not room(1)
+        ranks, on_node = int(-comm.max(-system.comm.size)), int(comm.max(system.comm.node_size()))
         batch, n_training = most, options.vectors_from if options.vectors else 1
+        while batch > 1 and not room(batch):
+            batch -= 1
+        distributed = ranks > 1 and may_distribute(config)
+        if distributed and room(1):
+            threads = system.projection.n_threads
+            machine = local_machine(comm)
+            distributed = is_quicker(spectra_seconds(config, ranks, threads, on_node, batch, machine))
+        batch = most
         while batch > 1 and not room(batch, 1, distributed):
             batch -= 1
         while n_training > 1 and not room(n_training, n_training, distributed):

@@ -24,7 +24,7 @@ from petamap.planning.pixel_coverage import PixelCoverage, compute_pixel_coverag
 from petamap.planning.plan import forecast_from_sample
 from petamap.planning.rank_samples import SampleDistribution, distribute_samples
 from petamap.planning.scanned_run import ScannedRun
-from petamap.planning.sky_regions import SkySample, full_sky_sample
+from petamap.planning.sky_regions import SkySample, count_regions, full_sky_sample
 from petamap.pointing.compressed import CompressedPointing
 from petamap.pointing.protocol import Pointing
 from petamap.sky.pixelization import Pixelization
@@ -32,6 +32,8 @@ from petamap.sky.stokes import Stokes
 
 # Up to so many samples all of the sky is looked at, else about so many regions, found by so many samples.
 _ALL_SAMPLES, _N_REGIONS, _HIT_SAMPLES = 200_000, 128, 50_000
+# Regions of all of the sky at most, which take each rank 16 bytes: at N_side 1024 there are 196,608.
+_MOST_REGIONS = 1 << 18
 # Each rank would have the segments of all: of more blocks, four distributions take more than 70 MB.
 _MOST_BLOCKS = 1 << 19
 
@@ -125,8 +127,9 @@ def _loads(
 
 
 def _sky_sample(run: ScannedRun, seed: int) -> SkySample:
-    full = full_sky_sample(run.pixelization)
-    if run.layout.n_samp <= _ALL_SAMPLES or len(full.regions) <= _N_REGIONS:
-        return full
+    n_regions = count_regions(run.pixelization)
+    most = _MOST_REGIONS if run.layout.n_samp <= _ALL_SAMPLES else _N_REGIONS
+    if n_regions <= most:
+        return full_sky_sample(run.pixelization)
     # errors are not asked for
-    return replace(run.sky_sample(_N_REGIONS / len(full.regions), seed, _HIT_SAMPLES), n_parts=1)
+    return replace(run.sky_sample(_N_REGIONS / n_regions, seed, _HIT_SAMPLES), n_parts=1)

@@ -39,7 +39,7 @@ from petamap.planning.pixel_coverage import compute_pixel_coverage
 from petamap.planning.preconditioner_forecast import PreconditionerForecast, forecast_preconditioner
 from petamap.planning.rank_samples import HeldSamples, SampleDistribution, distribute_samples
 from petamap.planning.scanned_run import ScannedRun
-from petamap.planning.sky_regions import SkySample, full_sky_sample
+from petamap.planning.sky_regions import SkySample, count_regions, full_sky_sample
 from petamap.planning.thinned_scan import ThinnedScan, Thinning
 from petamap.sky.stokes import Stokes
 
@@ -309,7 +309,7 @@ class _Planner:
     @property
     def _is_large(self) -> bool:
         """Whether there are too many samples to be scanned, of all of the sky or of a part of it."""
-        few_regions = len(full_sky_sample(self.run.pixelization).regions) <= _N_REGIONS
+        few_regions = count_regions(self.run.pixelization) <= _N_REGIONS
         return self.run.layout.n_samp > (_MAX_SAMPLES if few_regions else _MOST_SCANNED)
 
     def _possible(self, thin: bool) -> list[Distribution]:

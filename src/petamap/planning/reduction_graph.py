@@ -11,7 +11,7 @@ from petamap.data.config import RunConfig
 from petamap.planning.pixel_coverage import compute_pixel_coverage
 from petamap.planning.rank_samples import distribute_samples
 from petamap.planning.scanned_run import ScannedRun
-from petamap.planning.sky_regions import full_sky_sample
+from petamap.planning.sky_regions import count_regions
 from petamap.sky.stokes import Stokes
 
 # Number of regions of the sky sample.
@@ -42,7 +42,7 @@ def run_reduction_graph(
     n_blocks = run.layout.n_blocks
     if n_blocks < n_ranks:
         raise ConfigError(f"{n_blocks} blocks of data for {n_ranks} ranks", mend="take fewer ranks")
-    fraction = min(1.0, _N_REGIONS / len(full_sky_sample(run.pixelization).regions))
+    fraction = min(1.0, _N_REGIONS / count_regions(run.pixelization))
     sample = run.sky_sample(fraction, config.run.seed)
     distribution = distribute_samples(run.layout, groups, n_ranks)
     coverage = compute_pixel_coverage(

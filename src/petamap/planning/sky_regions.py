@@ -123,13 +123,14 @@ class SkySample:
         return mask
 
 
-def _n_regions(pixelization: Pixelization) -> int:
+def count_regions(pixelization: Pixelization) -> int:
+    """Return the number of regions of the sky."""
     return ((pixelization.n_pix - 1) >> _SHIFT) + 1
 
 
 def full_sky_sample(pixelization: Pixelization) -> SkySample:
     """Return the sample of all regions of the sky."""
-    total = _n_regions(pixelization)
+    total = count_regions(pixelization)
     return SkySample(pixelization, np.arange(total), np.arange(total + 1))
 
 
@@ -147,7 +148,7 @@ def draw_sky_sample(
         Hit counts of n equal ranges of pixel numbers. Strata are smaller where hits are many, as pixels
         shared by many ranks contribute most. By default all strata are equal.
     """
-    total = _n_regions(pixelization)
+    total = count_regions(pixelization)
     number = max(1, round(fraction * total))
     if number >= total:
         return full_sky_sample(pixelization)

@@ -53,12 +53,13 @@ def random_stream(
     return words
 
 
-def gaussians(words: UInt32Array, n: int) -> FloatArray:
-    """Return the first `n` standard normal numbers of a stream, float64 (n,)."""
+def gaussians(words: UInt32Array, n: int, first: int = 0) -> FloatArray:
+    """Return the standard normal numbers `first` to `first + n - 1` of a stream, float64 (n,)."""
     group = _simulation.GROUP
-    out = np.empty(-(-n // group) * group)
-    _simulation.gaussians(words, 0, out)
-    return out[:n]
+    begin = first // group
+    out = np.empty((-(-(first + n) // group) - begin) * group)
+    _simulation.gaussians(words, begin, out)
+    return out[first - begin * group : first - begin * group + n]
 
 
 def uniforms(words: UInt32Array, n: int, first: int = 0) -> FloatArray:

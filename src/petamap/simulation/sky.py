@@ -21,7 +21,7 @@ from petacomm.base.typing import (
     Int64Array,
     UInt32Array,
 )
-from petacomm.mpi import Communicator, share_on_nodes
+from petacomm.mpi import Communicator, fill_on_nodes, share_on_nodes
 from petamap.data.observation import Observation, Signal
 from petamap.data.source import SourceContext
 from petamap.data.template import OfPixels
@@ -29,6 +29,7 @@ from petamap.pointing.protocol import Pointing
 from petamap.simulation import _simulation
 from petamap.sky.healpix import Healpix
 from petamap.sky.pixelization import Pixelization
+from petamap.sky.ring_distribution import RingDistribution
 
 CHUNK = 8192  # samples processed at once, whose directions and pixels fit into the cache
 
@@ -41,11 +42,19 @@ class Sky:
     pixelization : Pixelization
     make : callable
         Returns I, or I, Q and U (COSMO), float64 (1 or 3, n_pix); nan for unknown pixels.
+    make_rings : callable, optional
+        Returns the part on the rings of a rank, (3, rings.n_pix), given their `RingDistribution` and a number
+        of threads: the ranks of a node then make the map together.
     """
 
-    def __init__(self, pixelization: Pixelization, make: Callable[[], FloatArray]) -> None:
+    def __init__(
+        self,
+        pixelization: Pixelization,
+        make: Callable[[], FloatArray],
+        make_rings: Callable[[RingDistribution, int], FloatArray] | None = None,
+    ) -> None:
         self.pixelization = pixelization
-        self._make = make
+        self._make, self._make_rings = make, make_rings
         self._lock = threading.Lock()
         self._values: FloatArray | None = None
         self._unknown: BoolArray | None = None
@@ -64,14 +73,32 @@ class Sky:
         if self._settled:
             return
         self._settled = True
-        if comm.max(float(self._values is not None)) == 0 and comm.max(float(comm.node().size)) > 1:
+        if comm.max(float(self._values is not None)) > 0:
+            return
+        by_rings, threads = self._make_rings, comm.threads()
+        if comm.max(float(comm.node().size)) == 1:
+            if by_rings is not None:
+                self._make = lambda: by_rings(RingDistribution(self._n_side), threads)
+        elif by_rings is None:
             self._keep(share_on_nodes(comm, lambda: self._make().T))
+        else:
+            rings = RingDistribution(self._n_side, comm.node())
+
+            def fill(values: FloatArray) -> None:
+                values[rings.pixels] = by_rings(rings, threads).T
+
+            self._keep(fill_on_nodes(comm, (self.pixelization.n_pix, 3), np.float64, fill))
+
+    @property
+    def _n_side(self) -> int:
+        assert isinstance(self.pixelization, Healpix)
+        return self.pixelization.n_side
 
     def _keep(self, values: FloatArray) -> None:
         unknown = np.asarray(np.isnan(values).any(axis=1))
         self._unknown = unknown if unknown.any() else None
         self._values = values
-        self._make = _made_already  # what it holds may be as large
+        self._make, self._make_rings = _made_already, None  # what they hold may be as large
 
     @property
     def values(self) -> FloatArray:

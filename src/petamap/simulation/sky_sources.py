@@ -18,11 +18,18 @@ from petamap.data.source import SourceContext
 from petamap.pointing.frames import OFFSET
 from petamap.simulation.random_keys import Purpose, random_stream
 from petamap.simulation.sky import Sky, with_sky
-from petamap.simulation.sky_spectra import PLANCK2018, gaussian_alm, read_spectra, smooth_alm, synthesize
+from petamap.simulation.sky_spectra import (
+    PLANCK2018,
+    gaussian_alm,
+    read_spectra,
+    smooth_alm,
+    synthesize_rings,
+)
 from petamap.sky.healpix import Healpix
 from petamap.sky.map_file import read_map
 from petamap.sky.map_units import unit_mend
 from petamap.sky.pixelization import Pixelization
+from petamap.sky.ring_distribution import RingDistribution
 
 
 @dataclass(frozen=True)
@@ -191,13 +198,18 @@ class SkySpectraSource:
                     f"spectra give K_CMB, {observation.name} is in '{observation.unit}'",
                     mend="use a map in that unit instead",
                 )
-        sky = Sky(Healpix(self._options.n_side), self.make)
+        sky = Sky(Healpix(self._options.n_side), self.make, self.make_rings)
         return with_sky(observations, sky, self._options, self._context)
 
     def make(self) -> FloatArray:
         """Return I, Q, U of the sky in ring ordering, K_CMB, float64 (3, n_pix)."""
-        alm, l_max = self.coefficients()
-        return synthesize(smooth_alm(alm, l_max, self.fwhm), l_max, self._options.n_side)
+        return self.make_rings(RingDistribution(self._options.n_side), 1)
+
+    def make_rings(self, rings: RingDistribution, n_threads: int) -> FloatArray:
+        """Return the part of the sky that is on rings, float64 (3, rings.n_pix). Collective on these."""
+        l_max, orders = self._l_max, rings.orders(self._l_max)
+        alm = gaussian_alm(self._spectra, self._words, l_max, orders) * self._options.scale
+        return synthesize_rings(smooth_alm(alm, l_max, self.fwhm, orders), l_max, rings, n_threads)
 
     @property
     def fwhm(self) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.resources import files
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from petamap.sky.spectrum_file import read_spectrum_file
 
 PLANCK2018 = "planck2018"
 _ORDER = ("TT", "EE", "BB", "TE")
+_AT_ONCE = 1 << 21  # random numbers
 
 
 def read_spectra(path: str | Path, unit: str = "uK^2") -> FloatArray:
@@ -78,10 +80,12 @@ def check_spectra(spectra: FloatArray, where: str | None = None) -> None:
         )
 
 
-def gaussian_alm(spectra: FloatArray, words: UInt32Array, l_max: int) -> ComplexArray:
+def gaussian_alm(
+    spectra: FloatArray, words: UInt32Array, l_max: int, orders: Int64Array | None = None
+) -> ComplexArray:
     """Return random Gaussian a_lm of T, E and B.
 
-    The random numbers of (l, m) do not depend on `l_max`.
+    The random numbers of (l, m) do not depend on `l_max`, nor on the other orders.
 
     Parameters
     ----------
@@ -90,19 +94,24 @@ def gaussian_alm(spectra: FloatArray, words: UInt32Array, l_max: int) -> Complex
     words : uint32 (3, 4)
         Keys of the random streams of T, E, B.
     l_max : int
+    orders : int64, optional
+        The m that are wanted, increasing; all without.
 
     Returns
     -------
     complex128 (3, n_alm)
         In m-major order, as in healpy and ducc.
     """
-    m, l = alm_indices(l_max)  # noqa: E741
-    index = 2 * (l * (l + 1) // 2 + m)
+    orders = np.arange(l_max + 1) if orders is None else orders
+    m, l = alm_indices(l_max, orders)  # noqa: E741
     unit = np.empty((3, len(l)), np.complex128)
-    for part, stream in zip(unit, words, strict=True):
-        numbers = gaussians(stream, (l_max + 1) * (l_max + 2))
-        part.real = numbers[index] * np.where(m == 0, 1, np.sqrt(0.5))
-        part.imag = numbers[index + 1] * np.where(m == 0, 0, np.sqrt(0.5))
+    for first, last in pairwise(_drawn_at_once(l_max)):
+        rows, index = _rows_of_multipoles(orders, l_max, first, last)
+        for part, stream in zip(unit, words, strict=True):
+            numbers = gaussians(stream, last * (last + 1) - first * (first + 1), first * (first + 1))
+            part.real[rows], part.imag[rows] = numbers[index], numbers[index + 1]
+    unit.real *= np.where(m == 0, 1, np.sqrt(0.5))
+    unit.imag *= np.where(m == 0, 0, np.sqrt(0.5))
     tt, ee, bb, te = spectra[:, : l_max + 1]
     correlated = np.divide(te, np.sqrt(tt), out=np.zeros_like(tt), where=tt > 0)
     independent = np.sqrt(np.maximum(ee - correlated**2, 0))
@@ -110,19 +119,45 @@ def gaussian_alm(spectra: FloatArray, words: UInt32Array, l_max: int) -> Complex
     return np.stack((np.sqrt(tt)[l] * unit[0], e, np.sqrt(bb)[l] * unit[2]))
 
 
-def alm_indices(l_max: int) -> tuple[Int64Array, Int64Array]:
-    """Return m and l of all coefficients in m-major order, int64 (n_alm,) each."""
-    m = np.repeat(np.arange(l_max + 1), np.arange(l_max + 1, 0, -1))
-    l = np.concatenate([np.arange(first, l_max + 1) for first in range(l_max + 1)])  # noqa: E741
+def _drawn_at_once(l_max: int) -> list[int]:
+    """Return multipoles between which so many random numbers are drawn at once, the first and the end."""
+    ends = [0]
+    while ends[-1] <= l_max:
+        ends.append(min(max(ends[-1] + 1, int((ends[-1] ** 2 + _AT_ONCE) ** 0.5)), l_max + 1))
+    return ends
+
+
+def _rows_of_multipoles(
+    orders: Int64Array, l_max: int, first: int, last: int
+) -> tuple[Int64Array, Int64Array]:
+    """Return the rows of the coefficients of orders with l in [first, last), and their random numbers.
+
+    The numbers of (l, m) are l (l + 1) + 2 m and the next one, counted from those of `first`.
+    """
+    least = np.maximum(orders, first)
+    counts = np.maximum(last - least, 0)
+    n_before = np.cumsum(counts) - counts
+    starts = np.cumsum(l_max + 1 - orders) - (l_max + 1 - orders)  # of the coefficient l = m
+    place = np.arange(int(counts.sum()))
+    l = place + np.repeat(least - n_before, counts)  # noqa: E741
+    rows = l + np.repeat(starts - orders, counts)
+    return rows, l * (l + 1) + 2 * np.repeat(orders, counts) - first * (first + 1)
+
+
+def alm_indices(l_max: int, orders: Int64Array | None = None) -> tuple[Int64Array, Int64Array]:
+    """Return m and l of the coefficients of orders, or of all, in m-major order, int64 (n_alm,) each."""
+    orders = np.arange(l_max + 1) if orders is None else orders
+    m = np.repeat(orders, l_max + 1 - orders)
+    l = np.concatenate([np.arange(first, l_max + 1) for first in orders] or [orders])  # noqa: E741
     return m, l
 
 
-def smooth_alm(alm: ComplexArray, l_max: int, fwhm: float) -> ComplexArray:
-    """Return a_lm of T, E, B smoothed by a Gaussian beam of `fwhm` radians.
+def smooth_alm(alm: ComplexArray, l_max: int, fwhm: float, orders: Int64Array | None = None) -> ComplexArray:
+    """Return a_lm of T, E, B, of orders or of all, smoothed by a Gaussian beam of `fwhm` radians.
 
     b_l = exp(-(l (l + 1) - s^2) sigma^2 / 2), s = 0 for T and 2 for E, B (Challinor et al. 2000).
     """
-    _, l = alm_indices(l_max)  # noqa: E741
+    _, l = alm_indices(l_max, orders)  # noqa: E741
     sigma = fwhm / np.sqrt(8 * np.log(2))
     spin = np.array([[0], [4], [4]])
     smoothed: ComplexArray = alm * np.exp(-0.5 * (l * (l + 1) - spin) * sigma**2)
@@ -130,11 +165,30 @@ def smooth_alm(alm: ComplexArray, l_max: int, fwhm: float) -> ComplexArray:
 
 
 def synthesize(alm: ComplexArray, l_max: int, n_side: int) -> FloatArray:
-    """Return the map I, Q, U (COSMO) of a_lm in HEALPix ring ordering, float64 (3, 12 n_side^2).
+    """Return the map I, Q, U (COSMO) of a_lm in HEALPix ring ordering, float64 (3, 12 n_side^2)."""
+    return synthesize_rings(alm, l_max, RingDistribution(n_side))
 
-    Computed on one thread, so that the bits do not depend on the number of threads.
+
+def synthesize_rings(
+    alm: ComplexArray, l_max: int, rings: RingDistribution, n_threads: int = 1
+) -> FloatArray:
+    """Return the map I, Q, U (COSMO) of a_lm. Collective on the ranks of the rings.
+
+    Parameters
+    ----------
+    alm : complex128 (3, n_alm)
+        Of the orders of this rank, m-major.
+    l_max : int
+    rings : RingDistribution
+    n_threads : int
+        No bit depends on it.
+
+    Returns
+    -------
+    float64 (3, rings.n_pix)
+        On the rings of this rank.
     """
-    rings, out = RingDistribution(n_side), np.empty((3, 12 * n_side**2))
+    out = np.empty((3, rings.n_pix))
     for spin, rows in ((0, slice(0, 1)), (2, slice(1, 3))):
-        synthesis(alm[rows], rings, l_max, spin, out=out[rows])
+        synthesis(alm[rows], rings, l_max, spin, n_threads, out=out[rows])
     return out

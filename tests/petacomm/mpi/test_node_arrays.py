@@ -7,7 +7,7 @@ import pytest
 from mpi import run_ranks
 
 from petacomm.base.errors import DataError, ResourceError
-from petacomm.mpi import SerialCommunicator, exchange_on_nodes, share_on_nodes, spread_on_nodes
+from petacomm.mpi import SerialCommunicator, exchange_on_nodes, fill_on_nodes, share_on_nodes, spread_on_nodes
 
 
 def check_arrays(comm):
@@ -37,6 +37,26 @@ def check_arrays(comm):
 
     with pytest.raises(DataError, match="no such map"):
         share_on_nodes(comm, fail)
+
+
+def check_parts(comm):
+    node = comm.node()
+
+    def fill(values):
+        values[node.rank :: node.size] = np.arange(7.0)[node.rank :: node.size, None] + [0, 0.5]
+
+    expected = np.arange(7.0)[:, None] + [0, 0.5]
+    np.testing.assert_array_equal(fill_on_nodes(comm, (7, 2), np.float64, fill), expected)
+    with mock.patch.object(type(comm), "shared_window", side_effect=ResourceError("no room")):
+        np.testing.assert_array_equal(fill_on_nodes(comm, (7, 2), np.float64, fill), expected)
+
+
+@pytest.mark.parametrize("n_ranks", [1, 3])
+@pytest.mark.parametrize("per_node", ["", "2"])
+def test_ranks_of_a_node_write_parts_of_an_array(n_ranks, per_node, monkeypatch):
+    if per_node:
+        monkeypatch.setenv("PETAMAP_RANKS_PER_NODE", per_node)
+    run_ranks(check_parts, n_ranks)
 
 
 def check_exchange(comm):

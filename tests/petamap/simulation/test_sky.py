@@ -1,10 +1,13 @@
 """Tests of sky signal: scanned maps, Gaussian skies, point sources."""
 
 from pathlib import Path
+from unittest import mock
 
 import healpy
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from mpi import run_ranks
 
 from petacomm.base.errors import ConfigError, DataError
@@ -13,6 +16,7 @@ from petamap.data.sample_filter import FilteredSignal
 from petamap.data.source import SourceContext
 from petamap.pointing.boresight import Boresight
 from petamap.pointing.compressed import CompressedPointing
+from petamap.simulation import sky_spectra
 from petamap.simulation.point_sources import PointSourcesOptions, PointSourcesSource
 from petamap.simulation.random_keys import Purpose, random_stream
 from petamap.simulation.sky import Sky, SkySignal
@@ -25,6 +29,7 @@ from petamap.simulation.sky_sources import (
 from petamap.simulation.sky_spectra import alm_indices, gaussian_alm, read_spectra, smooth_alm, synthesize
 from petamap.sky.healpix import Healpix
 from petamap.sky.map_file import write_map
+from petamap.sky.ring_distribution import RingDistribution
 
 CONTEXT = SourceContext(folder=Path(), seed=3, realization=5)
 N_SAMP = 20_000
@@ -356,6 +361,30 @@ def share_skies(comm):
     with pytest.raises(DataError, match="no such map"):
         broken.share(comm)
         _ = broken.values
+
+
+def check_rings(comm):
+    """Check that ranks and threads make their rings of a sky as one thread makes all of them."""
+    source = spectra_source()
+    n_side, whole = source._options.n_side, source.make()
+    rings = RingDistribution(n_side, comm)
+    for n_threads in 1, 2, 3:
+        assert np.array_equal(source.make_rings(rings, n_threads), whole[:, rings.pixels])
+
+
+@pytest.mark.parametrize("n_ranks", [1, 2, 5])
+def test_rings_of_a_sky_have_its_bits(n_ranks):
+    run_ranks(check_rings, n_ranks)
+
+
+@given(l_max=st.integers(0, 60), at_once=st.integers(1, 4000), data=st.data())
+def test_coefficients_of_orders_are_those_of_all(l_max, at_once, data):
+    spectra = np.ones((4, l_max + 1)) * [[2.0], [1.0], [0.5], [0.3]]
+    orders = np.array(data.draw(st.sets(st.integers(0, l_max)).map(sorted)), np.int64)
+    whole, (m, _) = gaussian_alm(spectra, words(), l_max), alm_indices(l_max)
+    with mock.patch.object(sky_spectra, "_AT_ONCE", at_once):
+        found = gaussian_alm(spectra, words(), l_max, orders)
+    assert np.array_equal(found, whole[:, np.isin(m, orders)])
 
 
 @pytest.mark.parametrize("n_ranks", [1, 3])
