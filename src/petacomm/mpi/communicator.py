@@ -22,7 +22,14 @@ from petacomm.base.typing import AnyArray, Int32Array, Int64Array
 from petacomm.mpi import message_size as messages
 from petacomm.mpi import shared_memory
 from petacomm.mpi.launch import load_mpi, load_mpi_of_program
-from petacomm.mpi.persistent import TRANSPORT_EXCHANGES, AlltoallvBuffers, PersistentExchange, Transport
+from petacomm.mpi.persistent import (
+    TRANSPORT_EXCHANGES,
+    AlltoallvBuffers,
+    GatherExchange,
+    PersistentExchange,
+    Transport,
+    gather_rounds,
+)
 from petacomm.mpi.shared_memory import SharedWindow
 from petacomm.mpi.sparse_alltoall import exchange_by_consensus
 
@@ -81,6 +88,9 @@ class Communicator(Protocol):
 
     def allgatherv(self, part: AnyArray, counts: Int64Array, array: AnyArray) -> None:
         """Fill `array` (sum of counts, k) with the `counts[r]` rows of every rank r, in rank order."""
+
+    def gather_exchange(self, part: AnyArray, counts: Int64Array, array: AnyArray) -> PersistentExchange:
+        """Return an exchange that does as `allgatherv`, beside which this rank can do other work."""
 
     def sum(self, value: int) -> int:
         """Return the sum over ranks of an integer."""
@@ -278,14 +288,12 @@ class MpiCommunicator:
 
     @communicates
     def allgatherv(self, part: AnyArray, counts: Int64Array, array: AnyArray) -> None:
-        width, begins = _width(array), np.cumsum(counts) - counts
-        rows, out = _as_bytes(part), _as_bytes(array)
-        for round_counts, offsets in messages.split_counts(counts, len(array) * width):
-            self.mpi_comm.Allgatherv(
-                rows[offsets[self.rank] * width :][: round_counts[self.rank] * width],
-                (out, (round_counts * width, (begins + offsets) * width)),
-            )
+        for call in gather_rounds(self.rank, part, counts, array):
+            self.mpi_comm.Allgatherv(*call)
         self.count_traffic("allgather", part.nbytes)
+
+    def gather_exchange(self, part: AnyArray, counts: Int64Array, array: AnyArray) -> PersistentExchange:
+        return GatherExchange(self, part, counts, array)
 
     def sum(self, value: int) -> int:
         return int(self.allreduce(np.array([value], np.int64), "sum")[0])
@@ -321,12 +329,11 @@ class MpiCommunicator:
         self.mpi_comm.Alltoall(counts, received_counts)
         self.count_traffic("alltoall", counts.nbytes)
         received = np.empty((int(received_counts.sum()), *rows.shape[1:]), rows.dtype)
-        width = _width(rows)
+        width = messages.row_bytes(rows)
         largest = int(self.allreduce(np.array([max(len(rows), len(received))], np.int64), "max")[0])
+        send, receive = messages.as_bytes(rows), messages.as_bytes(received)
         self.alltoallv_into(
-            AlltoallvBuffers(
-                _as_bytes(rows), counts * width, _as_bytes(received), received_counts * width, largest * width
-            )
+            AlltoallvBuffers(send, counts * width, receive, received_counts * width, largest * width)
         )
         return received, received_counts
 
@@ -334,9 +341,9 @@ class MpiCommunicator:
     def sparse_alltoallv(self, rows: AnyArray, counts: Int64Array) -> tuple[AnyArray, Int64Array]:
         if self.size < self.sparse_size:
             return self.alltoallv(rows, counts)
-        width = _width(rows)
+        width = messages.row_bytes(rows)
         turn = self.traffic.setdefault("consensus", CollectiveTraffic()).calls
-        received, received_counts = exchange_by_consensus(self, _as_bytes(rows), counts * width, turn)
+        received, received_counts = exchange_by_consensus(self, messages.as_bytes(rows), counts * width, turn)
         self.count_traffic("consensus", rows.nbytes - int(counts[self.rank]) * width)
         return received.view(rows.dtype).reshape(-1, *rows.shape[1:]), received_counts // width
 
@@ -423,12 +430,3 @@ class MpiCommunicator:
 def _attribute(mpi: Any) -> int:
     """Return the key under which a program's communicator keeps the one over it: handles are used again."""
     return int(mpi.Comm.Create_keyval())
-
-
-def _width(rows: AnyArray) -> int:
-    """Return the bytes of one row, also of an array without rows."""
-    return rows.itemsize * int(np.prod(rows.shape[1:], dtype=np.int64))
-
-
-def _as_bytes(rows: AnyArray) -> AnyArray:
-    return np.ascontiguousarray(rows).reshape(-1).view(np.uint8)

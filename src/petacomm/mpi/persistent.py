@@ -220,6 +220,43 @@ class TransportExchange(RequestExchange):
             self._begin()
 
 
+class GatherExchange(RequestExchange):
+    """One non-blocking gather of the rows of all ranks, or several where messages would be too large.
+
+    Parameters
+    ----------
+    comm : MpiCommunicator
+    part, counts, array
+        As of `MpiCommunicator.allgatherv`.
+    """
+
+    def __init__(self, comm: MpiCommunicator, part: AnyArray, counts: Int64Array, array: AnyArray) -> None:
+        super().__init__(comm)
+        self._comm, self._n_bytes, self._array = comm, part.nbytes, array
+        self._calls = gather_rounds(comm.rank, part, counts, array)
+
+    @communicates
+    def start(self) -> None:
+        self._comm.count_traffic("allgather", self._n_bytes)
+        self.pin(self._array, *(sent for sent, _ in self._calls))
+        self._requests[:] = [self._comm.mpi_comm.Iallgatherv(*call) for call in self._calls]
+
+
+def gather_rounds(
+    rank: int, part: AnyArray, counts: Int64Array, array: AnyArray
+) -> list[tuple[AnyArray, VectorBuffer]]:
+    """Return what a rank sends and receives in each call that gathers rows, all below `MESSAGE_BYTES`."""
+    width, begins = messages.row_bytes(array), np.cumsum(counts) - counts
+    rows, out = messages.as_bytes(part), messages.as_bytes(array)
+    return [
+        (
+            rows[offsets[rank] * width :][: round_counts[rank] * width],
+            (out, (round_counts * width, (begins + offsets) * width)),
+        )
+        for round_counts, offsets in messages.split_counts(counts, len(array) * width)
+    ]
+
+
 class AlltoallvExchange(TransportExchange):
     """One non-blocking all-to-all, or several where messages would be too large."""
 

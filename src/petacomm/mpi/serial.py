@@ -43,6 +43,9 @@ class SerialCommunicator:
     def allgatherv(self, part: AnyArray, counts: Int64Array, array: AnyArray) -> None:
         array[...] = part
 
+    def gather_exchange(self, part: AnyArray, counts: Int64Array, array: AnyArray) -> PersistentExchange:
+        return SerialExchange(part, array)
+
     def sum(self, value: int) -> int:
         return int(value)
 

@@ -29,7 +29,8 @@ def gather_sift(
 ) -> SharingGraph:
     """Return the sharing graph by gathering the keys of all ranks in pieces. Collective.
 
-    Phases of `timers`: "allgather", "sift" and "initialise", as in Cantalupo et al., section 3.3.
+    While a piece is sifted, the next one is on its way. Phases of `timers`: "allgather", which is the time
+    that is waited for it, "sift" and "initialise", as in Cantalupo et al., section 3.3.
 
     Parameters
     ----------
@@ -39,23 +40,49 @@ def gather_sift(
     want_overlaps : bool
         Whether the graph has the pairwise overlaps.
     buffer_keys : int
-        Number of keys of all ranks that are gathered at once.
+        Number of keys of all ranks that are held at once, of two pieces.
     timers : Timers
     """
-    per_rank = max(1, buffer_keys // comm.size)
+    per_rank = max(1, buffer_keys // (2 * comm.size))
     positions, ranks = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
-    for begin in range(0, int(comm.max(len(keys))), per_rank):
+    with timers.phase("allgather"):
+        lengths, _ = comm.allgather_rows(np.array([len(keys)], np.int64))
+        begins = range(0, int(lengths.max()), per_rank)
+        pieces = (_Piece(comm, keys, lengths, begin, per_rank) for begin in begins)
+        arriving = next(pieces, None)
+    while arriving is not None:
         with timers.phase("allgather"):
-            gathered, counts = comm.allgather_rows(keys[begin : begin + per_rank])
+            piece = arriving
+            piece.exchange.wait()
+            arriving = next(pieces, None)
         with timers.phase("sift"):
-            rows = rows_of_keys(keys, gathered)
+            rows = rows_of_keys(keys, piece.keys)
             held = np.flatnonzero(rows >= 0)
             positions.append(rows[held])
-            ranks.append(ranks_from_counts(counts)[held])
+            ranks.append(ranks_from_counts(piece.counts)[held])
     with timers.phase("initialise"):
         return _graph_from_holders(
             comm, keys, np.concatenate(positions), np.concatenate(ranks), want_overlaps
         )
+
+
+class _Piece:
+    """Keys [begin, begin + n) of each rank, which are on their way. Collective.
+
+    Attributes
+    ----------
+    keys : int64 (sum of counts,)
+        There when `exchange` has ended.
+    counts : int64 (size,)
+        Of each rank.
+    exchange : PersistentExchange
+    """
+
+    def __init__(self, comm: Communicator, keys: Int64Array, lengths: Int64Array, begin: int, n: int) -> None:
+        self.counts = np.clip(lengths - begin, 0, n)
+        self.keys = np.empty(int(self.counts.sum()), np.int64)
+        self.exchange = comm.gather_exchange(keys[begin : begin + n], self.counts, self.keys)
+        self.exchange.start()
 
 
 def _graph_from_holders(

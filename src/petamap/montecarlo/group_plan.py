@@ -9,6 +9,7 @@ from typing import Any
 
 from petacomm.base.errors import ConfigError
 from petacomm.base.progress import Progress
+from petacomm.base.threads import available_threads
 from petacomm.reduction import AUTO
 from petacomm.topology import Machine
 from petamap.data.config import RunConfig
@@ -38,6 +39,8 @@ _WORK = 1 + 2 + 2 + 4 + 4
 _MAX_CANDIDATES = 6
 # Part of the time that ranks must spare to make spectra together, though each has room for whole maps.
 _QUICKER = 0.8
+# Samples up to which scans are looked at as they are, for each number of groups.
+_MOST_SCANNED = 1e10
 # l_max of skies beyond which the spectra that come with petamap end.
 _SKY_L_MAX = 2000
 
@@ -116,6 +119,7 @@ def plan_group(
     machine: Machine,
     limit: float,
     progress: bool | Progress = False,
+    workers: int = 0,
 ) -> GroupPlan:
     """Return the prediction of a Monte Carlo in groups of so many ranks.
 
@@ -129,11 +133,13 @@ def plan_group(
         Bytes of a process up to which pointing is kept, where the configuration leaves that open, and spectra
         may be made of whole maps; 0 where nobody knows.
     progress : bool or Progress
+    workers : int
+        Threads that compute the prediction; those of a rank by default.
     """
     batch, n_solved = largest_batch(config, groups), len(MAPPED_PARTS[config.montecarlo.parts])
     run_plan = plan(
-        config, ranks, machine, n_threads=n_threads, distributions=_distributions(config), threads=[1],
-        n_rhs=n_solved, progress=progress,
+        config, ranks, machine, n_threads=workers or n_threads, distributions=_distributions(config),
+        threads=[1], n_rhs=n_solved, progress=progress, most_scanned=_MOST_SCANNED,
     )  # fmt: skip
     prediction, on_node = run_plan.best, min(ranks, machine.cores)
     beside, dealt = (
@@ -347,7 +353,8 @@ def plan_montecarlo(
             mend="take fewer ranks, or more groups (montecarlo.groups)",
         )
     limit = config.resources.memory or 0
-    return [plan_group(config, one, cores // one, 1, machine, limit, progress) for one in usable]
+    workers = available_threads()
+    return [plan_group(config, one, cores // one, 1, machine, limit, progress, workers) for one in usable]
 
 
 def group_counts(size: int, realizations: int, most: int = _MAX_CANDIDATES) -> list[int]:

@@ -50,7 +50,7 @@ _MAX_PAIRS = 3e8
 # Default number of regions of the sky sample.
 _N_REGIONS = 6000
 # Of more time samples, the scan is thinned out.
-_MOST_SCANNED = 1e11
+MOST_SCANNED = 1e11
 
 
 @dataclass(frozen=True)
@@ -168,6 +168,7 @@ def plan(
     threads: Sequence[int] | None = None,
     n_rhs: int = 1,
     flagged: float = 0.0,
+    most_scanned: float = MOST_SCANNED,
 ) -> RunPlan:
     """Return predictions of a run on a machine, without running it.
 
@@ -181,7 +182,7 @@ def plan(
         Or its name or file, as for `petacomm.load_machine`.
     sample : float, optional
         Fraction of the sky that is sampled, 1 for all of it; by default 6000 regions, or all for a small run.
-        Without it, simulated scans of more than 1e11 samples on HEALPix pixels are thinned out.
+        Without it, simulated scans of more than `most_scanned` samples on HEALPix pixels are thinned out.
     seed : int
         Seed of the sample.
     n_threads : int, optional
@@ -197,6 +198,8 @@ def plan(
     flagged : float
         Part of the samples that is flagged, or in pixels that are cut, of scans that are thinned out: of
         others it is foreseen.
+    most_scanned : float
+        Samples up to which a scan is not thinned out, which is quicker and nearly as near.
 
     Returns
     -------
@@ -258,7 +261,9 @@ def plan(
     n_threads = n_threads or available_threads()
     choices = threads or sorted({1, min(machine.cores_per_socket, cores), min(machine.cores, cores)})
     with shown_progress(progress, 0) as shown:
-        planner = _Planner(config, cores, machine, sample, seed, n_threads, choices, shown, n_rhs, flagged)
+        planner = _Planner(
+            config, cores, machine, sample, seed, n_threads, choices, shown, n_rhs, flagged, most_scanned
+        )
         return planner.plan(distributions)
 
 
@@ -276,6 +281,7 @@ class _Planner:
     progress: Progress
     n_rhs: int
     flagged: float
+    most_scanned: float
 
     def __post_init__(self) -> None:
         self.run = ScannedRun.open(self.config)
@@ -310,7 +316,7 @@ class _Planner:
     def _is_large(self) -> bool:
         """Whether there are too many samples to be scanned, of all of the sky or of a part of it."""
         few_regions = count_regions(self.run.pixelization) <= _N_REGIONS
-        return self.run.layout.n_samp > (_MAX_SAMPLES if few_regions else _MOST_SCANNED)
+        return self.run.layout.n_samp > (_MAX_SAMPLES if few_regions else self.most_scanned)
 
     def _possible(self, thin: bool) -> list[Distribution]:
         """Return the distributions of the run; of a thinned scan, those that deal ranks many detectors."""

@@ -27,6 +27,11 @@ def parts_of_a_reduction(comm):
         gathered = np.empty_like(whole)
         comm.allgatherv(whole[mine].copy(), counts, gathered)
         np.testing.assert_array_equal(gathered, whole)
+        gathered = np.zeros_like(whole)
+        exchange = comm.gather_exchange(whole[mine].copy(), counts, gathered)
+        exchange.start()
+        exchange.wait()
+        np.testing.assert_array_equal(gathered, whole)
 
 
 def collectives(comm):
