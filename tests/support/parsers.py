@@ -37,7 +37,7 @@ from petamap.mapmaking.checkpoint_file import read_head
 from petamap.montecarlo.reader import read_results
 from petamap.montecarlo.store import Store
 from petamap.pointing.antenna import read_antenna_log
-from petamap.pointing.focalplane import read_focalplane_toml, read_rimo
+from petamap.pointing.focalplane import read_focalplane_toml, read_focalplane_xml, read_rimo
 from petamap.simulation.noise import read_psd
 from petamap.simulation.pysm import read_bandpass
 from petamap.sky.covariance_file import read_pixel_covariance
@@ -71,6 +71,7 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "filters.tar.gz": read_noise_filters,
     "log.gz": read_antenna_log,
     "plane.toml": read_focalplane_toml,
+    "plane.xml": read_focalplane_xml,
     "rimo.fits": read_rimo,
     "taus.txt": read_time_constants,
     "psd.txt": read_psd,
@@ -119,6 +120,8 @@ def seeds() -> dict[str, bytes]:
         "cl.dat": "# l TT EE BB TE\n" + "".join(f"{i} {i}.5 1e-3 0 0.1\n" for i in range(2, 9)),
         "day.csv": "time,lon,lat,psi,I\n" + "".join(f"{i},{i}.5,1e1,0,-{i}\n" for i in range(5)),
         "log.gz": "".join(_LOG_ROW.format(i) + "\n" for i in range(5)),
+        "plane.xml": "<focalplane><defaults><alpha>-1</alpha></defaults><detector><name>a</name>"
+        "<theta>1 deg</theta></detector></focalplane>",
         "plane.toml": '[[detector]]\nname = "a"\ntheta = "1 deg"\npsi = "45 deg"\n',
         "taus.txt": "# detector seconds\none 0.01\ntwo 2e-3\n",
         "psd.txt": "# Hz K^2/Hz\n0.1 3e-9\n1 2e-9\n10 1e-9\n",

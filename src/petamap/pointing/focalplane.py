@@ -1,4 +1,4 @@
-"""Focal planes: positions, polarization angles, beams and noise of detectors; TOML and Planck RIMO files."""
+"""Focal planes: positions, polarization angles, beams and noise of detectors; TOML, XML and RIMO files."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from petacomm.base.files import require_file
 from petacomm.base.name_patterns import choose_names
 from petacomm.base.typing import FloatArray
 from petacomm.base.units import ARCMIN, DEGREE, parse_quantity
+from petacomm.base.xml_text import parse_xml
 from petamap.pointing import quaternion
 
 if sys.version_info >= (3, 11):
@@ -206,7 +207,7 @@ def _hexagonal_grid(n: int) -> FloatArray:
 
 
 def load_focalplane(name: str | os.PathLike[str], folder: Path | None = None) -> FocalPlane:
-    """Return a built-in focal plane ("planck-lfi"), or one read from a .toml or RIMO .fits file.
+    """Return a built-in focal plane ("planck-lfi"), or one read from a .toml, .xml or RIMO .fits file.
 
     Parameters
     ----------
@@ -240,8 +241,12 @@ def load_focalplane(name: str | os.PathLike[str], folder: Path | None = None) ->
         return read_focalplane_toml(built_in)
     path = (folder or Path()) / name
     if not path.is_file():
-        raise ConfigError(f"no focal plane '{name}'", mend="name a .toml or RIMO .fits file, or planck-lfi")
-    return read_rimo(path) if ".fits" in path.name else read_focalplane_toml(path)
+        raise ConfigError(
+            f"no focal plane '{name}'", mend="name a .toml, .xml or RIMO .fits file, or planck-lfi"
+        )
+    if ".fits" in path.name:
+        return read_rimo(path)
+    return read_focalplane_xml(path) if path.suffix.lower() == ".xml" else read_focalplane_toml(path)
 
 
 _LONGEST_NAME = 4096  # characters; systems have no longer paths
@@ -276,6 +281,57 @@ def read_focalplane_toml(path: str | os.PathLike[str]) -> FocalPlane:
             content = tomllib.load(file)
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot be read: {error}", where=str(path)) from error
+    return _of_tables(content, path)
+
+
+def read_focalplane_xml(path: str | os.PathLike[str]) -> FocalPlane:
+    """Read a focal plane from XML: ``<focalplane>`` with an element for each key of TOML.
+
+    ``<defaults>`` and each ``<detector>`` hold ``<name>``, ``<theta>`` and so on.
+
+    Raises
+    ------
+    ConfigError
+        If the file cannot be read or a value is not valid; names file, line or detector.
+    """
+    try:
+        text = require_file(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot be read: {error}", where=str(path)) from error
+    root = parse_xml(text, str(path))
+    if root.tag != "focalplane":
+        where = f"{path}:{root.sourceline}"
+        raise ConfigError(f"the root is <{root.tag}>", where=where, mend="it must be <focalplane>")
+    content: dict[str, Any] = {}
+    for element in root:
+        if element.tag == "detector":
+            content.setdefault("detector", []).append(_table_of(element, path))
+        elif element.tag in content:
+            raise ConfigError(f"<{element.tag}> is given twice", where=f"{path}:{element.sourceline}")
+        else:
+            is_table = element.tag == "defaults"
+            content[element.tag] = _table_of(element, path) if is_table else (element.text or "").strip()
+    return _of_tables(content, path)
+
+
+def _table_of(element: Any, path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the keys of an element with their values: numbers where these have no unit."""
+    found: dict[str, Any] = {}
+    for child in element:
+        text, where = (child.text or "").strip(), f"{path}:{child.sourceline}"
+        if child.tag in found or len(child) or child.attrib:
+            raise ConfigError(f"<{child.tag}> is no single value", where=where, mend="write it once, as text")
+        found[child.tag] = text
+        if _KEYS.get(child.tag, "") is None:
+            try:
+                found[child.tag] = float(text)
+            except ValueError:
+                raise ConfigError(f"{child.tag} = {text!r:.40} is not a number", where=where) from None
+    return found
+
+
+def _of_tables(content: dict[str, Any], path: str | os.PathLike[str]) -> FocalPlane:
+    """Return the focal plane of the tables of a file."""
     _check_keys(content, ["name", "comment", "defaults", "detector"], str(path))
     rows, defaults = content.get("detector", []), content.get("defaults", {})
     if not isinstance(rows, list) or not isinstance(defaults, dict):

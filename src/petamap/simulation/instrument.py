@@ -30,7 +30,7 @@ class InstrumentOptions:
 
     name: str = option("", help="of the observations, numbered where there are several; default: the kind")
     focalplane: str = option(
-        "", path_or_name=True, help="planck-lfi, or a .toml or RIMO .fits file; a hexagon without one"
+        "", path_or_name=True, help="planck-lfi, or a .toml, .xml or RIMO .fits file; a hexagon without one"
     )
     detectors: tuple[str, ...] = detectors_option()
     n_det: int = option(2, minimum=1, maximum=1_000_000, help="detectors of the hexagon, orthogonal pairs")

@@ -21,6 +21,57 @@ def test_built_in_instrument_against_the_rimo():
         assert dataclasses.astuple(given)[1:] == pytest.approx(dataclasses.astuple(expected)[1:], rel=1e-13)
 
 
+def xml_of(plane):
+    """Return a focal plane in XML, all keys of each detector in their usual units."""
+    rows = []
+    for one in plane.detectors:
+        values = {
+            key: repr(getattr(one, key)) if kind is None else f"{getattr(one, key)!r} {UNITS[kind[0]]}"
+            for key, kind in focalplane._KEYS.items()
+        }
+        keys = "".join(f"<{key}>{value}</{key}>" for key, value in values.items())
+        rows.append(f"<detector><name>{one.name}</name>{keys}</detector>")
+    return f"<focalplane><name>{plane.name}</name>{''.join(rows)}</focalplane>"
+
+
+UNITS = {"angle": "rad", "noise": "K s^0.5", "frequency": "Hz"}
+
+
+def test_xml_says_what_toml_says(tmp_path):
+    built_in, path = focalplane.load_focalplane("planck-lfi"), tmp_path / "plane.xml"
+    path.write_text(xml_of(built_in), encoding="utf-8")
+    found = focalplane.load_focalplane(path)
+    assert found.name == built_in.name and found.names == built_in.names
+    for given, expected in zip(found.detectors, built_in.detectors, strict=True):
+        assert dataclasses.astuple(given)[1:] == pytest.approx(dataclasses.astuple(expected)[1:], rel=1e-13)
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("<focalplane><detector>", "not XML"),
+        ("<petamap/>", "the root is <petamap>"),
+        ("<!DOCTYPE a><focalplane/>", "DOCTYPE"),
+        ("<focalplane><detector><name>a</name><psy>1 deg</psy></detector></focalplane>", "psi"),
+        ("<focalplane><detector><name>a</name><psi>1</psi></detector></focalplane>", "unit"),
+        (
+            "<focalplane><defaults><alpha>steep</alpha></defaults></focalplane>",
+            "alpha = 'steep' is not a number",
+        ),
+        ("<focalplane><detector><name>a</name><name>b</name></detector></focalplane>", "no single value"),
+        ("<focalplane><detector><name><b/></name></detector></focalplane>", "no single value"),
+        ("<focalplane><name>a</name><name>b</name></focalplane>", "given twice"),
+        ("<focalplane><detector><psi>1 deg</psi></detector></focalplane>", "has no name"),
+    ],
+)
+def test_faults_of_xml_are_told(tmp_path, text, message):
+    path = tmp_path / "plane.xml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"plane\.xml") as caught:
+        focalplane.load_focalplane(path)
+    assert message in str(caught.value)
+
+
 def test_selections_of_the_built_in_instrument():
     lfi = focalplane.load_focalplane("planck-lfi")
     assert lfi.select(("LFI27", "LFI28")).names == ("LFI27S", "LFI27M", "LFI28S", "LFI28M")

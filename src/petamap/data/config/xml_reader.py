@@ -9,15 +9,13 @@ of another configuration. Document types, entities and inclusions of XML itself 
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
-from petacomm.base.errors import ConfigError, printable
+from petacomm.base.xml_text import parse_xml
 from petamap.data.config.document import Document, DocumentTable, Value
 from petamap.data.config.model import REPEATED
 
-_DECLARATION = re.compile(r"<!(DOCTYPE|ENTITY|ELEMENT|ATTLIST|NOTATION)", re.IGNORECASE)
 _SCHEMA = "{http://www.w3.org/2001/XMLSchema-instance}noNamespaceSchemaLocation"
 
 
@@ -29,7 +27,7 @@ def read_xml_document(text: str, file: str, folder: Path) -> Document:
     ConfigError
         If the text is not XML, declares a document type or entities, or is nested deeper than 256.
     """
-    root = _parsed(text, file)
+    root = parse_xml(text, file)
     document = Document(file, folder)
     if root.tag != "petamap":
         document.problems.add(_line(root), f"the root is <{root.tag}>", "it must be <petamap>")
@@ -53,30 +51,6 @@ def read_xml_document(text: str, file: str, folder: Path) -> Document:
             _no_attributes(child, (), document)
             document.sections[child.tag] = _table(child, document)
     return document
-
-
-def _parsed(text: str, file: str) -> Any:
-    from lxml import etree
-
-    declaration = _DECLARATION.search(text)
-    if declaration:
-        line = text.count("\n", 0, declaration.start()) + 1
-        what = f"<!{declaration.group(1)} is not allowed in a configuration"
-        raise ConfigError(what, where=f"{file}:{line}", mend="remove document types and entities")
-    parser = etree.XMLParser(
-        encoding="utf-8",
-        resolve_entities=False,
-        load_dtd=False,
-        no_network=True,
-        huge_tree=False,
-        remove_comments=True,
-        remove_pis=True,
-    )
-    try:
-        return etree.fromstring(text.encode("utf-8"), parser)
-    except etree.XMLSyntaxError as error:
-        what = re.sub(r", line \d+, column \d+.*$", "", error.msg or "no elements")
-        raise ConfigError(printable(f"not XML: {what}"), where=f"{file}:{error.lineno or 1}") from None
 
 
 def _line(element: Any) -> int:

@@ -67,7 +67,7 @@ class TableOptions:
     focalplane: str = option(
         "",
         path_or_name=True,
-        help="places and noise of detectors about the pointing: planck-lfi, a .toml or RIMO .fits file",
+        help="places and noise of detectors about the pointing: planck-lfi, a .toml, .xml or RIMO .fits file",
     )
     signal: str = option("signal", help="column of the signal, signal_* for several; empty: none")
     flags: str = option("flags", help="column of flags, not 0 where bad; the default may be missing")
