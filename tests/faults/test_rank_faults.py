@@ -43,6 +43,7 @@ fknee = "50 mHz"
 [[source]]
 kind = "polynomials"
 order = 1
+rms = "1 mK"
 """
 PHASES = (
     "sources", "distribution", "noise kernels", "pointing", "reduction plan", "weights", "preconditioner",
