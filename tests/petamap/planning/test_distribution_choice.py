@@ -61,6 +61,16 @@ def test_the_prediction_is_that_of_the_plan(size):
     assert quick(config, size, machine) == seconds_of_plan(config, size, machine)
 
 
+def test_few_samples_on_fine_pixels_take_no_memory_of_all_the_sky():
+    text = GROUND.replace("flat", "healpix").replace('resolution = "20 arcmin"', "n_side = 8192")
+    text = text.replace('frame = "equatorial"\n', "").replace("30 min", "2 min")
+    config, machine = parse_config(text, Path("fine.toml")), machine_of(2)
+    run = ScannedRun.open(config)
+    assert run.layout.n_samp < distribution_choice._ALL_SAMPLES
+    assert len(distribution_choice._sky_sample(run, 1).regions) < 1000  # of 12.6 million
+    assert predict_distributions(run, config, 2, 2, machine, SerialCommunicator())
+
+
 @pytest.mark.parametrize("size", [5, 16])
 @pytest.mark.parametrize(
     "config", [satellite(n_side=64, more=CUTS), parse_config(GROUND, Path("ground.toml"))]
