@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def _table(config: RunConfig, cores: int, machine: Machine, plans: list[GroupPla
     from petacomm.base.text import table_lines
     from petamap.montecarlo.group_plan import expected_iterations, fastest
 
-    best, options = fastest(plans), config.montecarlo
+    best, options = fastest(plans, config.resources.memory or math.inf), config.montecarlo
     rows = [_HEAD, *(_row(one, cores, "*" if one is best else "") for one in plans)]
     nodes = -(-cores // machine.cores)
     dealt = any(one.distributed for one in plans)
@@ -49,7 +50,9 @@ def _table(config: RunConfig, cores: int, machine: Machine, plans: list[GroupPla
             *table_lines(rows),
             "",
             "ranks of a group; memory of a rank that maps one at a time; seconds of a realization of a",
-            f"group, {plans[0].batch} at once where there is memory, and of its parts; * the quickest",
+            f"group, {plans[0].batch} at once where there is memory, and of its parts; * the quickest"
+            + (" that has room" if config.resources.memory else ""),
+            *(["no group has room in resources.memory"] if best is None else []),
             *["+ spectra of each map on all ranks of a group: quicker, or none has room for whole maps"]
             * dealt,
         ]

@@ -124,6 +124,10 @@ def test_the_command_prints_a_table_and_json(tmp_path, capsys):
     assert main(words) == 0
     text = capsys.readouterr().out
     assert "20 realizations, apart" in text and "30 iterations a map are assumed" in text
+    assert "*" in text
+    assert main([*words, "resources.memory=20 MB"]) == 0
+    text = capsys.readouterr().out
+    assert "no group has room" in text and text.count("*") == 1
     assert main([*words, "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     fields = {one.name for one in dataclasses.fields(GroupPlan)}
