@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from cases import cases
 from mpi import check_same_on_ranks
 from small_systems import TURN, Samples, dense, full_map, make_system, numbered, recorded, solve
 
@@ -151,6 +152,6 @@ def _bits(comm):
     return system.preconditioner.undetermined, np.concatenate(values)[order].tobytes()
 
 
-@pytest.mark.parametrize("n_ranks", [2, 3, 5])
+@pytest.mark.parametrize("n_ranks", cases(3, long=[2, 5]))
 def test_ranks_find_the_same(n_ranks):
     check_same_on_ranks(_bits, n_ranks)

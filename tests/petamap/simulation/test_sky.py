@@ -6,6 +6,7 @@ from unittest import mock
 import healpy
 import numpy as np
 import pytest
+from cases import cases
 from hypothesis import given
 from hypothesis import strategies as st
 from mpi import run_ranks
@@ -372,7 +373,7 @@ def check_rings(comm):
         assert np.array_equal(source.make_rings(rings, n_threads), whole[:, rings.pixels])
 
 
-@pytest.mark.parametrize("n_ranks", [1, 2, 5])
+@pytest.mark.parametrize("n_ranks", cases(2, long=[1, 5]))
 def test_rings_of_a_sky_have_its_bits(n_ranks):
     run_ranks(check_rings, n_ranks)
 
