@@ -32,6 +32,8 @@ class SourceContext:
     comm : Communicator
         Ranks that make the source and have it extend observations together. They read files by `read` and
         `once_a_node`.
+    n_threads : int
+        Of each rank.
     """
 
     folder: Path
@@ -39,6 +41,7 @@ class SourceContext:
     realization: int = 0
     places: Mapping[str, str] = field(default_factory=dict)
     comm: Communicator = field(default_factory=SerialCommunicator, compare=False)
+    n_threads: int = field(default=1, compare=False)
     _kept: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def place(self, *names: str) -> str | None:

@@ -179,9 +179,7 @@ class _Candidates:
         if n == 0:
             return []
         values = np.zeros((n, n))
-        operator = NormalOperator(
-            inputs.projection, inputs.noise, inputs.shared, inputs.statistics.hits_max
-        )  # fmt: skip
+        operator = NormalOperator(inputs.projection, inputs.noise, inputs.shared, inputs.statistics.hits_max)
         for i, one in enumerate(self._vectors):
             image = operator.apply(one)
             for j, other in enumerate(self._vectors[: i + 1]):
@@ -198,8 +196,9 @@ class _Candidates:
         one = np.ascontiguousarray(pixels[..., None])
         weighted = self._two_level.weigh(one)
         values = Unknowns(self._two_level.transfer.prolong(one), np.zeros((0, 1, 1)))
+        square = self._dot(values, weighted)
         held = sum(self._dot(_on_pixels(mode.vector), weighted) ** 2 for mode in modes)
-        return held / self._dot(values, weighted)
+        return held / square if square > 0 else 0.0  # a part may have no pixel that is solved for
 
     def _dot(self, one: Unknowns, other: Unknowns) -> float:
         return _dot(one, other, self._comm, self._n_threads)

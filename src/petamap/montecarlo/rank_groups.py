@@ -90,7 +90,7 @@ class RankGroups:
             batch -= 1
         distributed = ranks > 1 and may_distribute(config)
         if distributed and room(1):
-            threads = system.projection.n_threads
+            threads = int(-comm.max(-system.projection.n_threads))  # ranks decide alike
             machine = local_machine(comm)
             distributed = is_quicker(spectra_seconds(config, ranks, threads, on_node, batch, machine))
         batch = most

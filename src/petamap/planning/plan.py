@@ -199,7 +199,7 @@ def plan(
         Part of the samples that is flagged, or in pixels that are cut, of scans that are thinned out: of
         others it is foreseen.
     most_scanned : float
-        Samples up to which a scan is not thinned out, which is quicker and nearly as near.
+        Samples beyond which a scan is thinned out, which is quicker and less exact.
 
     Returns
     -------

@@ -43,15 +43,15 @@ class Sky:
     make : callable
         Returns I, or I, Q and U (COSMO), float64 (1 or 3, n_pix); nan for unknown pixels.
     make_rings : callable, optional
-        Returns the part on the rings of a rank, (3, rings.n_pix), given their `RingDistribution` and a number
-        of threads: the ranks of a node then make the map together.
+        Returns the part on the rings of a rank, (3, rings.n_pix), given their `RingDistribution`: the
+        ranks of a node then make the map together.
     """
 
     def __init__(
         self,
         pixelization: Pixelization,
         make: Callable[[], FloatArray],
-        make_rings: Callable[[RingDistribution, int], FloatArray] | None = None,
+        make_rings: Callable[[RingDistribution], FloatArray] | None = None,
     ) -> None:
         self.pixelization = pixelization
         self._make, self._make_rings = make, make_rings
@@ -75,24 +75,19 @@ class Sky:
         self._settled = True
         if comm.max(float(self._values is not None)) > 0:
             return
-        by_rings, threads = self._make_rings, comm.threads()
+        by_rings, pixels = self._make_rings, self.pixelization
         if comm.max(float(comm.node().size)) == 1:
-            if by_rings is not None:
-                self._make = lambda: by_rings(RingDistribution(self._n_side), threads)
-        elif by_rings is None:
+            return
+        if by_rings is None:
             self._keep(share_on_nodes(comm, lambda: self._make().T))
         else:
-            rings = RingDistribution(self._n_side, comm.node())
+            assert isinstance(pixels, Healpix)
+            rings = RingDistribution(pixels.n_side, comm.node())
 
             def fill(values: FloatArray) -> None:
-                values[rings.pixels] = by_rings(rings, threads).T
+                values[rings.pixels] = by_rings(rings).T
 
-            self._keep(fill_on_nodes(comm, (self.pixelization.n_pix, 3), np.float64, fill))
-
-    @property
-    def _n_side(self) -> int:
-        assert isinstance(self.pixelization, Healpix)
-        return self.pixelization.n_side
+            self._keep(fill_on_nodes(comm, (pixels.n_pix, 3), np.float64, fill))
 
     def _keep(self, values: FloatArray) -> None:
         unknown = np.asarray(np.isnan(values).any(axis=1))

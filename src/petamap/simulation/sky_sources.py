@@ -203,13 +203,15 @@ class SkySpectraSource:
 
     def make(self) -> FloatArray:
         """Return I, Q, U of the sky in ring ordering, K_CMB, float64 (3, n_pix)."""
-        return self.make_rings(RingDistribution(self._options.n_side), 1)
+        return self.make_rings(RingDistribution(self._options.n_side))
 
-    def make_rings(self, rings: RingDistribution, n_threads: int) -> FloatArray:
+    def make_rings(self, rings: RingDistribution) -> FloatArray:
         """Return the part of the sky that is on rings, float64 (3, rings.n_pix). Collective on these."""
         l_max, orders = self._l_max, rings.orders(self._l_max)
         alm = gaussian_alm(self._spectra, self._words, l_max, orders) * self._options.scale
-        return synthesize_rings(smooth_alm(alm, l_max, self.fwhm, orders), l_max, rings, n_threads)
+        return synthesize_rings(
+            smooth_alm(alm, l_max, self.fwhm, orders), l_max, rings, self._context.n_threads
+        )
 
     @property
     def fwhm(self) -> float:

@@ -102,9 +102,12 @@ def open_signal_parts(
     fixed = {observation.name: observation.signals for observation in given}
     random_sources: list[RandomSource] = []
     ranks, read = comm or SerialCommunicator(), dict[Any, Any]()
+    n_threads = config.resources.threads or ranks.threads()
     for entry in config.sources:
         run = config.run
-        context = SourceContext(config.folder, run.seed, run.realization, entry.places, ranks, read)
+        context = SourceContext(
+            config.folder, run.seed, run.realization, entry.places, ranks, n_threads, read
+        )
         source = source_class(entry.kind)(entry.options, context)
         before, observations = observations, source.extend(observations)
         part = getattr(source, "part", None)
