@@ -117,7 +117,8 @@ def test_amplitudes_with_a_prior_beside_offsets_without():
 
 def test_each_part_of_the_data_has_a_mean():
     observations = made(np.random.default_rng(6), (0, N_PIX), (0, N_PIX))
-    parts = Parts(("one", "two"), lambda observation, detector: PartRuns.constant(observation))
+    # of the third there is no sample
+    parts = Parts(("one", "two", "three"), lambda observation, detector: PartRuns.constant(observation))
     system = make_system(observations, numbered(N_PIX), n_lag=5, parts=parts)
     assert system.preconditioner.undetermined == ("mean of I of one", "mean of I of two")
     assert solve(system).converged
