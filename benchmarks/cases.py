@@ -36,6 +36,7 @@ from petamap.sky.stokes import Stokes
 
 N_DET, N_LAG, N_SIDE, RATE = 8, 4096, 512, 78.8
 NET, FKNEE, FMIN = 50e-6, 0.05, 1e-5  # K s^0.5, Hz, Hz
+ALL = slice(None)
 REQUEST = 1 << 16  # samples asked for at once, about what a block of the map-maker asks for
 
 _CONFIG = f"""
@@ -226,31 +227,37 @@ def convolutions(n: int, n_pairs: int) -> tuple[Callable[[], None], Callable[[],
     return convolve, BareTransforms(n, 2 * n_pairs)
 
 
-def requests(n_samp: int) -> list[tuple[int, int, int]]:
-    """Return (detector, start, stop) of all requests for n_samp samples of each detector."""
+def requests(n_samp: int, part: slice = ALL) -> list[tuple[int, int, int]]:
+    """Return (detector, start, stop) of (a part of) the requests for n_samp samples of each detector."""
     starts = range(0, n_samp, REQUEST)
-    return [(d, start, min(start + REQUEST, n_samp)) for d in range(N_DET) for start in starts]
+    return [(d, start, min(start + REQUEST, n_samp)) for d in range(N_DET) for start in starts][part]
 
 
-def expansion(scan: Observation) -> Callable[[], None]:
+def by_threads(make: Callable[[slice], Callable[[], None]], n_threads: int) -> Callable[[], None]:
+    """Return what threads do that share nothing, of which each makes an equal part."""
+    works = [make(slice(thread, None, n_threads)) for thread in range(n_threads)]
+    return lambda: side_by_side(works)
+
+
+def expansion(scan: Observation, part: slice = ALL) -> Callable[[], None]:
     """Return what expands the pixel and the angle of every sample."""
     pixels, angles = np.empty(REQUEST, np.int32), np.empty(REQUEST, np.uint32)
     pointing, sky = pointing_of(scan), Healpix(N_SIDE, nest=True)
 
     def work() -> None:
-        for detector, start, stop in requests(scan.n_samp):
+        for detector, start, stop in requests(scan.n_samp, part):
             n = stop - start
             pointing.expand(sky, detector, start, stop, pixels[:n], angles[:n])
 
     return work
 
 
-def noise(scan: Observation) -> Callable[[], None]:
+def noise(scan: Observation, part: slice = ALL) -> Callable[[], None]:
     """Return what makes the noise of every sample."""
     signal = np.zeros(REQUEST)
 
     def work() -> None:
-        for detector, start, stop in requests(scan.n_samp):
+        for detector, start, stop in requests(scan.n_samp, part):
             for source in scan.signals:
                 source.add_signal(detector, start, stop, signal[: stop - start])
 
@@ -278,7 +285,7 @@ def write_scan(path: Path, scan: Observation, lags: FloatArray, n_side: int = N_
     )  # fmt: skip
 
 
-def binning(one: Solver) -> Callable[[], None]:
+def binning(one: Solver, part: slice = ALL) -> Callable[[], None]:
     """Return what adds up a weighted time stream on the pixels of the samples."""
     import petamap.mapmaking._mapmaking as kernels
 
@@ -288,7 +295,7 @@ def binning(one: Solver) -> Callable[[], None]:
     largest = np.empty(1)
     signal = np.random.default_rng(0).standard_normal(int(projection.local.blocks[:, 3].max()))
     # as the pass over data in memory visits them
-    order = np.argsort(projection.layout.turns(projection.local), kind="stable").tolist()
+    order = np.argsort(projection.layout.turns(projection.local), kind="stable")[part].tolist()
 
     def work() -> None:
         for number in order:

@@ -16,8 +16,9 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import cases
@@ -126,21 +127,31 @@ def kernel_rows(repeats: int) -> list[Row]:
     ]
 
 
-def pass_rows(scan: Observation, one: Solver, repeats: int) -> list[Row]:
-    """Time single passes over the samples."""
-    works = {
-        "pointing": cases.expansion(scan),
-        "noise": cases.noise(scan),
-        "binning": cases.binning(one),
-        "both": cases.right_hand_sides(one),
+def pass_rows(scan: Observation, solvers: Sequence[Solver], repeats: int) -> list[Row]:
+    """Time single passes over the samples, with one thread and with two."""
+    one, two = solvers
+    parts = {
+        "pointing": partial(cases.expansion, scan),
+        "noise": partial(cases.noise, scan),
+        "binning": partial(cases.binning, one),
     }
+    works = {name: make() for name, make in parts.items()}
+    works |= {f"{name} by two": cases.by_threads(make, 2) for name, make in parts.items()}
+    works |= {"both": cases.right_hand_sides(one), "both by two": cases.right_hand_sides(two)}
     best = cases.interleaved(works, repeats)
-    value = {name: ns(best[name].cpu, one.n_samp) for name in works}
+
+    def rows(name: str, what: str, bar: float | None = None, line: str = "") -> list[Row]:
+        ratio = best[name].wall / best[f"{name} by two"].wall
+        return [
+            Row(what, ns(best[name].cpu, one.n_samp), bar=bar, line=line),
+            Row("    two threads", ratio, "times", 1.8, True),
+        ]
+
     return [
-        Row("pointing expansion: pixel and angle", value["pointing"], bar=40, line="pointing"),
-        Row("noise, 1/f", value["noise"], bar=40, line="noise"),
-        Row("binning: both right-hand sides of a time stream", value["binning"], bar=15, line="binning"),
-        Row("    the whole pass: noise made, filtered, binned", value["both"]),
+        *rows("pointing", "pointing expansion: pixel and angle", 40, "pointing"),
+        *rows("noise", "noise, 1/f", 40, "noise"),
+        *rows("binning", "binning: both right-hand sides of a time stream", 15, "binning"),
+        *rows("both", "the whole pass: noise made, filtered, binned"),
     ]
 
 
@@ -213,7 +224,7 @@ def table(given: argparse.Namespace) -> None:
     memory = memory_rows(n_samp)  # first: a new process counts what its parent holds in its own peak
     rows = iteration_rows(scan, "keep", given.repeats) + iteration_rows(scan, "recompute", given.repeats)
     rows += kernel_rows(given.repeats)
-    rows += pass_rows(scan, cases.solver(scan, "keep", 1), given.repeats) + memory
+    rows += pass_rows(scan, [cases.solver(scan, "keep", n) for n in (1, 2)], given.repeats) + memory
     found = json.loads(given.found.read_text())
     show(f"{'':52s}{'bar':>8s}{'here':>9s} {'':8s}kept")
     for row in rows:

@@ -364,6 +364,54 @@ template <int kLanes>
     }
 }
 
+// The lower (0) or upper (1) half. By name where there are instructions: GCC 12 copies through memory.
+template <int kWhich>
+[[gnu::always_inline]] inline Wholes<4> half(Wholes<8> value) {
+#ifdef __AVX512F__
+    return std::bit_cast<Wholes<4>>(
+        _mm512_maskz_extracti64x4_epi64(0xF, std::bit_cast<__m512i>(value), kWhich));
+#else
+    Wholes<4> out;
+    std::memcpy(&out, reinterpret_cast<const char*>(&value) + kWhich * sizeof(out), sizeof(out));
+    return out;
+#endif
+}
+
+// Write four vectors as the columns of rows of four numbers, which are `stride` numbers apart.
+template <int kLanes>
+[[gnu::always_inline]] inline void store_rows(std::int64_t* to, std::int64_t stride,
+                                              const Wholes<kLanes> (&columns)[4]) {
+    const auto& [a, b, c, d] = columns;
+    if constexpr (kLanes == 1) {
+        to[0] = a, to[1] = b, to[2] = c, to[3] = d;
+    } else if constexpr (kLanes == 2) {
+        store(to, shuffle<0, 2>(a, b));
+        store(to + 2, shuffle<0, 2>(c, d));
+        store(to + stride, shuffle<1, 3>(a, b));
+        store(to + stride + 2, shuffle<1, 3>(c, d));
+    } else if constexpr (kLanes == 4) {
+        const Wholes<4> even[2] = {shuffle<0, 4, 2, 6>(a, b), shuffle<0, 4, 2, 6>(c, d)};
+        const Wholes<4> odd[2] = {shuffle<1, 5, 3, 7>(a, b), shuffle<1, 5, 3, 7>(c, d)};
+        store(to, shuffle<0, 1, 4, 5>(even[0], even[1]));
+        store(to + stride, shuffle<0, 1, 4, 5>(odd[0], odd[1]));
+        store(to + 2 * stride, shuffle<2, 3, 6, 7>(even[0], even[1]));
+        store(to + 3 * stride, shuffle<2, 3, 6, 7>(odd[0], odd[1]));
+    } else {
+        const Wholes<8> even[2] = {shuffle<0, 8, 2, 10, 4, 12, 6, 14>(a, b),
+                                   shuffle<0, 8, 2, 10, 4, 12, 6, 14>(c, d)};
+        const Wholes<8> odd[2] = {shuffle<1, 9, 3, 11, 5, 13, 7, 15>(a, b),
+                                  shuffle<1, 9, 3, 11, 5, 13, 7, 15>(c, d)};
+        const Wholes<8> rows[4] = {shuffle<0, 1, 8, 9, 4, 5, 12, 13>(even[0], even[1]),
+                                   shuffle<0, 1, 8, 9, 4, 5, 12, 13>(odd[0], odd[1]),
+                                   shuffle<2, 3, 10, 11, 6, 7, 14, 15>(even[0], even[1]),
+                                   shuffle<2, 3, 10, 11, 6, 7, 14, 15>(odd[0], odd[1])};
+        for (int row = 0; row < 4; ++row) {  // those of samples `row` and row + 4
+            store(to + row * stride, half<0>(rows[row]));
+            store(to + (row + 4) * stride, half<1>(rows[row]));
+        }
+    }
+}
+
 // Transpose a block of as many rows as lanes, in registers.
 [[gnu::always_inline]] inline void transpose(Reals<1> (&)[1]) {}
 

@@ -7,6 +7,7 @@
 #include "petamap/mapmaking/project.h"
 #include "petamap/mapmaking/project_columns.h"
 #include "petamap/mapmaking/templates.h"
+#include "petamap/mapmaking/term_rows.h"
 #include "petamap/mapmaking/vectors.h"
 
 namespace petamap::mapmaking {
@@ -25,37 +26,57 @@ namespace {
     low = to_fixed((value - whole) * low_scale);
 }
 
-// The words of a chunk of samples, before they are added to the pixels: [Stokes parameter][word][sample], so
-// that they are made eight samples at a time.
+// The words of a chunk of samples: of each Stokes parameter two words of both signals.
 template <int kStokes>
-struct SignalWords {
-    alignas(64) std::int64_t words[kStokes][4][kChunk];
-    double largest = 0;
-
+class SignalWords {
+  public:
     SignalWords(const Samples& samples, std::int64_t begin, std::int64_t n, const Signals& signals,
                 double scale, double low_scale) {
-        const Response<kStokes> response(samples, begin, n);
         const double *filtered = signals.filtered + begin, *data = signals.data + begin;
         const double weight = signals.weight;
-        for_gains(samples.gains, [&](auto gains) {
-            double most = 0, rest = 0;
-#pragma omp simd reduction(max : most) reduction(+ : rest)
-            for (std::int64_t i = 0; i < n; ++i) {
-                const double first = filtered[i] * scale, second = data[i] * weight * scale;
-                rest += first - first;
-                const double size = std::max(std::fabs(first), std::fabs(second));
-                most = most < size ? size : most;
-                double each[kStokes];
-                response.of(i, gains.template of<1>(begin + i), each);
+        for_gains(samples.gains, [&](auto gains) __attribute__((always_inline)) {
+            petacomm::for_lanes(n, [&](auto lanes, std::int64_t i) __attribute__((always_inline)) {
+                constexpr int kLanes = lanes();
+                using Real = petacomm::Reals<kLanes>;
+                const Real pair[2] = {petacomm::load<Real>(filtered + i) * scale,
+                                      petacomm::load<Real>(data + i) * weight * scale};
+                Real each[kStokes];
+                respond<kStokes, kLanes>(samples, begin + i, each);
+                const auto gain = gains.template of<kLanes>(begin + i);
                 for (int k = 0; k < kStokes; ++k) {
-                    two_words(first * each[k], low_scale, words[k][0][i], words[k][1][i]);
-                    two_words(second * each[k], low_scale, words[k][2][i], words[k][3][i]);
+                    petacomm::Wholes<kLanes> made[4];
+                    for (int which = 0; which < 2; ++which) {
+                        const Real value = pair[which] * (gain * each[k]);
+                        const Real whole = petacomm::to_whole<kLanes>(value);
+                        made[2 * which] = petacomm::to_fixed<kLanes>(whole);
+                        made[2 * which + 1] = petacomm::to_fixed<kLanes>((value - whole) * low_scale);
+                    }
+                    terms_.template keep<kLanes>(i, 4 * k, made);
                 }
-            }
-            largest = most + rest;
+            });
         });
     }
+
+    // Add those of sample i to the row of its pixel.
+    [[gnu::always_inline]] void add(std::int64_t i, std::int64_t* row) const { terms_.add(i, row); }
+
+  private:
+    TermRows<4 * kStokes> terms_;
 };
+
+// The largest size of signals, or what is no number if the filtered ones have such.
+inline double largest_size(const double* filtered, const double* data, std::int64_t n, double weight,
+                           double scale) {
+    double most = 0, rest = 0;
+#pragma omp simd reduction(max : most) reduction(+ : rest)
+    for (std::int64_t i = 0; i < n; ++i) {
+        const double first = filtered[i] * scale, second = data[i] * weight * scale;
+        rest += first - first;
+        const double size = std::max(std::fabs(first), std::fabs(second));
+        most = most < size ? size : most;
+    }
+    return most + rest;
+}
 
 template <int kStokes>
 bool add_signals_of(const Samples& samples, const Signals& signals, double scale, double low_scale,
@@ -71,8 +92,10 @@ bool add_signals_of(const Samples& samples, const Signals& signals, double scale
         const std::int32_t* pixels = samples.pixels + done;
         if (!pixels_within(pixels, count, -n_gaps, n_pixels)) return false;
         const SignalWords<kStokes> chunk(samples, done, count, signals, scale, low_scale);
-        largest = std::max(largest, chunk.largest);
-        rest += chunk.largest - chunk.largest;
+        const double most_here =
+            largest_size(filtered + done, signals.data + done, count, signals.weight, scale);
+        largest = std::max(largest, most_here);
+        rest += most_here - most_here;
         for (std::int64_t i = 0; i < count; ++i) {
             ahead.of(done + i);
             const std::int64_t pixel = pixels[i];
@@ -82,9 +105,7 @@ bool add_signals_of(const Samples& samples, const Signals& signals, double scale
                 gap_sums[2 * ~pixel] += high;
                 gap_sums[2 * ~pixel + 1] += low;
             } else {
-                std::int64_t* row = sums + pixel * kRow;
-                for (int k = 0; k < kStokes; ++k)
-                    for (int word = 0; word < 4; ++word) row[4 * k + word] += chunk.words[k][word][i];
+                chunk.add(i, sums + pixel * kRow);
             }
         }
     }

@@ -4,15 +4,15 @@
 #include <cmath>
 
 #include "petamap/mapmaking/project.h"
+#include "petamap/mapmaking/term_rows.h"
 
 namespace petamap::mapmaking {
 namespace {
 
-// The terms of a chunk of samples, before they are added to the pixels: [term][sample].
+// The terms of a chunk of samples as `binned_row` has them, and the sizes of their signals.
 template <int kStokes>
 struct BinnedTerms {
-    static constexpr int kWeights = triangle(kStokes), kTerms = kWeights + 2 * kStokes;
-    alignas(64) std::int64_t terms[kTerms][kChunk];
+    TermRows<binned_row(kStokes)> terms;
     alignas(64) double sizes[kChunk];
 
     BinnedTerms(const Samples& samples, std::int64_t begin, std::int64_t n, const double* signal,
@@ -22,18 +22,20 @@ struct BinnedTerms {
             using Real = petacomm::Reals<kLanes>;
             Real each[kStokes];
             respond<kStokes, kLanes>(samples, begin + i, each);
+            petacomm::Wholes<kLanes> made[binned_row(kStokes)];
             int term = 0;
+            made[term++] = petacomm::Wholes<kLanes>{} + 1;
             for (int j = 0; j < kStokes; ++j)
-                for (int k = j; k < kStokes; ++k, ++term)
-                    petacomm::store(terms[term] + i,
-                                    petacomm::to_fixed<kLanes>(weight * each[j] * each[k] * scales.weight));
+                for (int k = j; k < kStokes; ++k)
+                    made[term++] = petacomm::to_fixed<kLanes>(weight * each[j] * each[k] * scales.weight);
             const Real value = petacomm::load<Real>(signal + begin + i) * weight * scales.signal;
             petacomm::store(sizes + i, petacomm::size_of(value));
-            for (int k = 0; k < kStokes; ++k, term += 2) {
+            for (int k = 0; k < kStokes; ++k) {
                 const Real one = value * each[k], whole = petacomm::to_whole<kLanes>(one);
-                petacomm::store(terms[term] + i, petacomm::to_fixed<kLanes>(whole));
-                petacomm::store(terms[term + 1] + i, petacomm::to_fixed<kLanes>((one - whole) * low_scale));
+                made[term++] = petacomm::to_fixed<kLanes>(whole);
+                made[term++] = petacomm::to_fixed<kLanes>((one - whole) * low_scale);
             }
+            terms.template keep<kLanes>(i, made);
         });
     }
 };
@@ -52,12 +54,7 @@ double add_binned_of(const Samples& samples, std::int64_t n, const double* signa
         for (std::int64_t i = 0; i < count; ++i) largest = std::max(largest, chunk.sizes[i]);
         for (std::int64_t i = 0; i < count; ++i) {
             ahead.of(done + i);
-            if (pixels[i] < 0) continue;
-            // without signs, as the sums of a pixel that is hit too often wrap around: its hits show that
-            auto* row = reinterpret_cast<std::uint64_t*>(sums + pixels[i] * kRow);
-            row[0] += 1;
-            for (int term = 0; term < chunk.kTerms; ++term)
-                row[1 + term] += static_cast<std::uint64_t>(chunk.terms[term][i]);
+            if (pixels[i] >= 0) chunk.terms.add(i, sums + pixels[i] * kRow);
         }
     }
     return largest;

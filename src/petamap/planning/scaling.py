@@ -6,7 +6,7 @@ of reading or making data and writing maps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from petacomm.base.errors import ConfigError
@@ -19,7 +19,10 @@ from petamap.planning.plan import RunPlan, RunPrediction, plan
 from petamap.planning.rank_samples import distribute_samples
 from petamap.planning.scanned_run import ScannedRun
 
-_ONCE, _DATA = ("sources", "products"), "data"  # phases of input and output: the same on any ranks; shared
+# Phases: what each rank does by itself, whatever the number of ranks; maps, which one rank writes while
+# others wait; the choice of a distribution, which only several ranks make, and which looks at the pointing.
+_SOURCES, _KERNELS, _DATA, _PRODUCTS = "sources", "noise kernels", "data", "products"
+_CHOICE, _POINTING = "distribution", "pointing"
 
 
 @dataclass(frozen=True)
@@ -66,8 +69,10 @@ class MeasuredRun:
     ----------
     job : ScalingJob
     times : ScalingTimes
-    once : float
-        Seconds of `times.data` that do not depend on the number of ranks.
+    phases : mapping of str to float
+        Seconds of its phases without communication, the mean over its ranks.
+    writing : float
+        Seconds until its maps are written.
     iterations : int
     distribution : str
         How its data were dealt to ranks; empty on one rank.
@@ -77,7 +82,8 @@ class MeasuredRun:
 
     job: ScalingJob
     times: ScalingTimes
-    once: float
+    phases: Mapping[str, float]
+    writing: float
     iterations: int
     distribution: str
     hashes: tuple[str, ...]
@@ -90,12 +96,12 @@ def measured_run(job: ScalingJob, summary: Summary) -> MeasuredRun:
         for phase in summary.phases
     }
     alone = {phase.name: phase.seconds.mean - communication[phase.name] for phase in summary.phases}
-    once = sum(alone.pop(name, 0.0) for name in _ONCE)
-    data = once + alone.pop(_DATA, 0.0)
+    data = sum(alone.get(name, 0.0) for name in (_SOURCES, _DATA, _PRODUCTS))
     return MeasuredRun(
         job=job,
-        times=ScalingTimes(sum(alone.values()), sum(communication.values()), data),
-        once=once,
+        times=ScalingTimes(sum(alone.values()) - data, sum(communication.values()), data),
+        phases=alone,
+        writing=alone.get(_PRODUCTS, 0.0) + communication.get(_PRODUCTS, 0.0),
         iterations=summary.solver.iterations if summary.solver else 0,
         distribution=summary.environment.distribution or "",
         hashes=tuple(one.sha256 for one in summary.products),
@@ -105,9 +111,11 @@ def measured_run(job: ScalingJob, summary: Summary) -> MeasuredRun:
 class ScalingModel:
     """Predictions of a run on any number of cores of a machine, from one row that was measured.
 
-    Calculation and data are those of that row, by the samples of the rank that has most; where ranks take
-    turns on fewer cores, by turns. Communication is one reduction an iteration by the model of the machine
-    (`petamap.planning.plan`); that of the set-up is not in it.
+    Calculation and data are those of that row, by the samples of the rank that has most, but for sources,
+    noise kernels and maps, which take the same on any ranks; where ranks take turns on fewer cores, by turns.
+    The choice of a distribution takes several ranks what pointing takes. Communication is one reduction an
+    iteration by the model of the machine (`petamap.planning.plan`), and the wait for the rank that writes
+    maps; other communication of the set-up is not in it.
 
     Parameters
     ----------
@@ -147,20 +155,35 @@ class ScalingModel:
         distribution : str
             How its data are dealt, as `MeasuredRun` says it; by default so that reductions are the fastest.
         """
-        run = ScannedRun.open(self._config_of(job.cores))
+        config = self._config_of(job.cores)
+        run = ScannedRun.open(config)
         dealt, seconds = self._reduction(run, job, self._known(run).get(distribution))
-        reference, own = self.reference, self.reference.times
         scale = self._work(run, dealt, job) / self._reference_work
+        turns = self._turns(job) / self._turns(self.reference.job)
+        own, once = self.reference.times, self._phase
+        choice = once(_CHOICE) or once(_POINTING) if job.ranks > 1 and _is_chosen(config, run) else 0.0
+        writing = self.reference.writing * turns
         return ScalingTimes(
-            calculation=own.calculation * scale,
-            communication=reference.iterations * seconds,
-            data=reference.once + (own.data - reference.once) * scale,
+            calculation=(own.calculation - once(_KERNELS) - once(_CHOICE) + choice) * scale
+            + once(_KERNELS) * turns,
+            communication=self.reference.iterations * seconds + writing * (1 - 1 / job.ranks),
+            data=(own.data - once(_SOURCES) - once(_PRODUCTS)) * scale
+            + once(_SOURCES) * turns
+            + writing / job.ranks,
         )
+
+    def _phase(self, name: str) -> float:
+        """Return the seconds of a phase of the reference without communication."""
+        return self.reference.phases.get(name, 0.0)
+
+    def _turns(self, job: ScalingJob) -> float:
+        """Return how many ranks and threads take turns on a core."""
+        return 1.0 if self.available is None else max(1.0, job.cores / self.available)
 
     def _work(self, run: ScannedRun, distribution: Distribution, job: ScalingJob) -> float:
         """Return the samples of a core of the rank with most of them, times the turns that cores take."""
-        turns = 1.0 if self.available is None else max(1.0, job.cores / self.available)
-        return run.layout.n_samp * largest_share(run, distribution, job.ranks) / job.threads * turns
+        share = largest_share(run, distribution, job.ranks) / job.threads
+        return run.layout.n_samp * share * self._turns(job)
 
     @staticmethod
     def _known(run: ScannedRun) -> dict[str, Distribution]:
@@ -205,6 +228,12 @@ def require_job(config: RunConfig, job: ScalingJob, machine: Machine) -> None:
             f"{n_blocks} blocks of data for {job.cores} cores",
             mend="take fewer cores, or a smaller noise.n_lag",
         )
+
+
+def _is_chosen(config: RunConfig, run: ScannedRun) -> bool:
+    """Return whether several ranks choose the distribution of the data by their pointing."""
+    several = max(one.n_det for one in run.observations) > 1
+    return config.comm.distribution == AUTO and several and not run.bands.mode_lags
 
 
 def largest_share(run: ScannedRun, distribution: Distribution, size: int) -> float:

@@ -25,8 +25,16 @@ from petamap.planning.scaling_table import scaling_json, scaling_table
 from petamap.planning.scanned_run import ScannedRun
 
 ONE = ScalingJob(1, 1, "auto")
+PHASES = {
+    "sources": 0.25,
+    "noise kernels": 0.5,
+    "pointing": 1.5,
+    "iterations": 10,
+    "data": 4,
+    "products": 0.75,
+}
 REFERENCE = MeasuredRun(
-    ONE, ScalingTimes(calculation=12.0, communication=0.0, data=5.0), 1.0, 10, "", ("a", "b")
+    ONE, ScalingTimes(calculation=12.0, communication=0.0, data=5.0), PHASES, 0.75, 10, "", ("a", "b")
 )
 MACHINE = load_machine("one-node")
 
@@ -65,13 +73,14 @@ def test_all_seconds_of_the_phases_count():
         ("sources", 1, 0.25),
         ("data", 4, 0.5),
         ("iterations", 8, 2),
-        ("products", 2, 0),
+        ("products", 2, 0.5),
         ("weights", 1, 0),
     ]
     found = measured_run(ONE, Made(tuple(phase(*one) for one in phases)))
-    assert found.times == ScalingTimes(calculation=7, communication=2.75, data=6.25)
+    assert found.times == ScalingTimes(calculation=7, communication=3.25, data=5.75)
     assert found.times.total == 16
-    assert found.once == 2.75
+    assert found.phases == {"sources": 0.75, "data": 3.5, "iterations": 6, "products": 1.5, "weights": 1}
+    assert found.writing == 2
     assert found.distribution == "time-major"
 
 
@@ -88,14 +97,15 @@ def test_predictions_are_of_the_rank_with_most_samples(job):
     share = largest_share(run, possible_distributions(4)[0], job.ranks) / job.threads
     halos = 2 * run.layout.n_lag * job.ranks * 4 * 3 / run.layout.n_samp  # 4 detectors, 3 observations
     assert 1 / job.cores <= share <= 1 / job.cores + (1 / run.layout.n_blocks + halos) / job.threads
-    assert found.calculation == pytest.approx(12 * share)
-    assert found.data == pytest.approx(1 + 4 * share)
+    choice = 1.5 * (job.ranks > 1)  # as long as pointing takes
+    assert found.calculation == pytest.approx((11.5 + choice) * share + 0.5)
+    assert found.data == pytest.approx(0.25 + 4 * share + 0.75 / job.ranks)
     seconds = plan(
         config, job.cores, MACHINE, distributions=possible_distributions(4)[:1], threads=[job.threads]
     )
     one = seconds.predictions[0].seconds
     expected = min(one.values()) if job.reduction == "auto" else one[job.reduction]
-    assert found.communication == pytest.approx(10 * expected)
+    assert found.communication == pytest.approx(10 * expected + 0.75 * (1 - 1 / job.ranks))
 
 
 def test_cores_that_take_turns_take_longer():
