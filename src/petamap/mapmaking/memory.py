@@ -11,6 +11,7 @@ from petamap.mapmaking.vectors import MAX_WIDTH, width_for
 
 if TYPE_CHECKING:
     from petacomm.reduction import OwnedRows
+    from petamap.data.config import RunConfig
     from petamap.mapmaking.projection import Projection
 
 
@@ -33,7 +34,7 @@ class MemoryPlan:
     samples : int
         Bytes that grow with the samples.
     maps : int
-        Bytes that grow with the pixels and gaps, at their peak.
+        Bytes that grow with the pixels and gaps, at their peak before maps are written.
     n_samp : int
         Samples held.
     preconditioner : int
@@ -42,6 +43,10 @@ class MemoryPlan:
         Bytes of the streams that are filtered together.
     beside : int
         Bytes at most beside those of the preconditioner, while it is made and there are no vectors.
+    writing : int
+        Bytes that grow with the pixels and gaps while maps are written.
+    given_back : int
+        Bytes of samples that are given back before maps are written.
     """
 
     keep: bool
@@ -52,18 +57,22 @@ class MemoryPlan:
     preconditioner: int = 0
     filters: int = 0
     beside: int = 0
+    writing: int = 0
+    given_back: int = 0
 
     def __add__(self, other: MemoryPlan) -> MemoryPlan:
         """Return the plan with what another system takes beside it."""
         return replace(
             self, samples=self.samples + other.samples, maps=self.maps + other.maps,
             preconditioner=self.preconditioner + other.preconditioner, beside=max(self.beside, other.beside),
+            writing=self.writing + other.writing, given_back=self.given_back + other.given_back,
         )  # fmt: skip
 
     @property
     def total(self) -> int:
         """All bytes."""
-        return self.base + self.samples + max(self.maps, self.beside) + self.preconditioner + self.filters
+        working = max(self.maps, self.beside) + self.filters
+        return self.base + self.samples + self.preconditioner + max(working, self.writing - self.given_back)
 
     @property
     def bytes_per_sample(self) -> float:
@@ -121,8 +130,11 @@ class Sizes:
     sample_unknowns: bool = True
 
 
-def map_bytes(sizes: Sizes) -> int:
-    """Return the bytes that grow with the pixels and gaps of a rank, at their peak."""
+def map_bytes(sizes: Sizes) -> tuple[int, int]:
+    """Return bytes that grow with the pixels and gaps of a rank: at their peak, and while maps are written.
+
+    The peak is that before maps are written.
+    """
     threads, n_stokes = sizes.n_threads, sizes.n_stokes
     n, triangle = sizes.n_owned, n_stokes * (n_stokes + 1) // 2
     width, alone = width_for(min(sizes.n_rhs, MAX_WIDTH)), sizes.n_ranks == 1
@@ -148,7 +160,13 @@ def map_bytes(sizes: Sizes) -> int:
     # binned map, x; the widest product, and this rank's part in writing it
     slab = slab_bytes(sizes.n_pix, triangle, sizes.n_ranks, n, sizes.partial)
     writing = 2 * (owned + gaps) + at_holders + 8 * n * triangle + slab + _FITS_BYTES
-    return always + max(reading, solving, writing)
+    return always + max(reading, solving), always + writing
+
+
+def gives_pointing_back(config: RunConfig) -> bool:
+    """Return whether a run passes over no samples once it has its map, and needs their pointing no more."""
+    products = config.products
+    return not (config.splits or products.pixel_covariance or products.sky)
 
 
 def split_bytes(run: MemoryPlan, n_parts: int) -> int:
@@ -157,7 +175,7 @@ def split_bytes(run: MemoryPlan, n_parts: int) -> int:
     Where pointing is kept, a sample takes 4 bytes in both.
     """
     kept = 2 * 4 * run.n_samp if run.keep else 0
-    return (n_parts + 1) * (run.maps + run.preconditioner) + kept
+    return (n_parts + 1) * (max(run.maps, run.writing) + run.preconditioner) + kept
 
 
 def component_bytes(n_rows: int, n_pixels: int, n_components: int, n_stokes: int) -> int:
@@ -186,10 +204,12 @@ def plan_memory(
     n_unknowns: int,
     n_rhs: int = 1,
     n_kept: int = 0,
+    gives_back: bool = False,
 ) -> MemoryPlan:
     """Return the memory that a run will need, once owners of pixels are known. Collective.
 
-    Unknowns are those beside the map, of gaps and amplitudes; `n_rhs` and `n_kept` those of `Sizes`.
+    Unknowns are those beside the map, of gaps and amplitudes; `n_rhs` and `n_kept` those of `Sizes`,
+    `gives_back` that of `SystemOptions`.
     """
     sizes = Sizes(
         n_pix=projection.pixelization.n_pix,
@@ -206,7 +226,11 @@ def plan_memory(
         partial=is_partial(projection.pixelization, int(pixels.comm.sum(pixels.n_owned))),
         sample_unknowns=projection.sample_unknowns,
     )
-    samples = (projection.bytes_to_keep if keep else 0) + projection.local.n_held // 8
+    pointing = projection.bytes_to_keep if keep else 0
     # the bits of the gaps are allocated already, and so is pointing that was kept when pixels were found
     base = resident_bytes() - projection.local.n_held // 8 - projection.kept_bytes
-    return MemoryPlan(keep, base, samples, map_bytes(sizes), projection.local.n_held)
+    maps, writing = map_bytes(sizes)
+    return MemoryPlan(
+        keep=keep, base=base, samples=pointing + projection.local.n_held // 8, n_samp=projection.local.n_held,
+        maps=maps, writing=writing, given_back=pointing if gives_back else 0,
+    )  # fmt: skip

@@ -42,6 +42,7 @@ from petamap.mapmaking.map_outputs import (
 )
 from petamap.mapmaking.map_solver import MapSolver
 from petamap.mapmaking.maps_in_memory import KeptProducts, Maps
+from petamap.mapmaking.memory import gives_pointing_back
 from petamap.mapmaking.product_set import checkpoint_folder, put_in_place
 from petamap.mapmaking.right_hand_side import (
     RightHandSide,
@@ -220,7 +221,11 @@ class _Job:
         self.splits = Splits(self.setup, self.folder, self.kept)
         self._check_products()
         self.folder = self.splits.folder = self._products_folder()
-        system = self.setup.set_up(splits=self.splits.n_parts, read_once=not self.splits.n_parts)
+        system = self.setup.set_up(
+            splits=self.splits.n_parts,
+            read_once=not self.splits.n_parts,
+            gives_back=gives_pointing_back(self.config),
+        )
         self.splits.set_up(system)
         streams = demodulated_observations(self.setup) if self.config.products.demodulated else []
         columns = CovarianceColumns(system) if self.config.products.pixel_covariance else None
@@ -233,7 +238,7 @@ class _Job:
         self.stop.defer()  # there is a state to save now, and then files to be written
         solution = None if self.config.solver.binned_only else self._solve(system, unknowns)
         del unknowns
-        if columns is None and not self.splits.n_parts and not self.config.products.sky:
+        if gives_pointing_back(self.config):
             reading_system(system).projection.expand_anew()  # no pass is to come: maps take its room
         return_free_memory()
         with self.timers.phase("products"):

@@ -209,12 +209,18 @@ class RunSetup:
             self.warn(text)
 
     def set_up(
-        self, n_rhs: int = 1, n_kept: int = 0, splits: tuple[int, ...] = (), read_once: bool = False
+        self,
+        n_rhs: int = 1,
+        n_kept: int = 0,
+        splits: tuple[int, ...] = (),
+        read_once: bool = False,
+        gives_back: bool = False,
     ) -> MapmakingSystem:
         """Return the system of the observations, and warn of pixels and samples that it leaves out.
 
         Memory is planned for `n_rhs` right-hand sides at once, `n_kept` vectors and `splits` beside;
-        `read_once` is for data that are read for one map (`SystemOptions`).
+        `read_once` is for data that are read for one map, `gives_back` for those that are not needed
+        once there is a map (`SystemOptions`).
         """
         self._find_noise()
         if self.config.noise.kernel != "white":
@@ -222,7 +228,10 @@ class RunSetup:
         self.distribution = self._choose_distribution()
         if needs_own_temperature(self.observations):
             self._find_temperature()
-        options = replace(self.own_options(), n_rhs=n_rhs, n_kept=n_kept, splits=splits, read_once=read_once)
+        options = replace(
+            self.own_options(), n_rhs=n_rhs, n_kept=n_kept, splits=splits, read_once=read_once,
+            gives_back=gives_back,
+        )  # fmt: skip
         if self.factors is None:
             system = self._system(self.observations, options)
         else:

@@ -371,11 +371,14 @@ def _choose_memory_plan(
 
     def planned(keep: bool) -> MemoryPlan:
         n_unknowns = preconditioner.n_gaps + n_amplitudes
-        plan = plan_memory(projection, pixels, keep, n_unknowns, options.n_rhs, options.n_kept)
+        plan = plan_memory(
+            projection, pixels, keep, n_unknowns, options.n_rhs, options.n_kept, options.gives_back
+        )
         return replace(
             plan,
             base=plan.base if base is None else base,
             maps=plan.maps + more,
+            writing=plan.writing + more,
             preconditioner=preconditioner.n_bytes(width),
             beside=preconditioner.templates.beside,
             filters=filters,

@@ -59,6 +59,8 @@ class SystemOptions:
         unknowns of gaps, no templates and no preconditioner worth its set-up.
     read_once : bool
         Whether the data of a binned map are read while the system is set up, in one pass where possible.
+    gives_back : bool
+        Whether pointing that is kept will be given back before maps are written.
     """
 
     stokes: Stokes = Stokes.IQU
@@ -86,6 +88,7 @@ class SystemOptions:
     n_components: int = 0
     binned_only: bool = False
     read_once: bool = False
+    gives_back: bool = False
 
     @property
     def gaps(self) -> str:

@@ -11,7 +11,14 @@ import numpy as np
 from petacomm.costs.forecast import Forecast
 from petacomm.reduction import ALGORITHMS
 from petamap.data.config import RunConfig
-from petamap.mapmaking.memory import MemoryPlan, Sizes, component_bytes, map_bytes, split_bytes
+from petamap.mapmaking.memory import (
+    MemoryPlan,
+    Sizes,
+    component_bytes,
+    gives_pointing_back,
+    map_bytes,
+    split_bytes,
+)
 from petamap.mapmaking.noise_estimate import RIGHT_HAND_SIDES, stream_bytes, streams_at_once
 from petamap.mapmaking.own_temperature import with_temperature
 from petamap.mapmaking.preconditioning import SAMPLES_PER_VISIT, bytes_a_gap, has_templates
@@ -89,17 +96,21 @@ class MemoryForecast:
         if self.preconditioner.knots:
             two_level += bytes_a_gap() * (margins + n_flagged)
         slow = SLOW_BYTES * held.n if template.kept and self.preconditioner.knots else 0
+        maps, writing = map_bytes(sizes)
+        bands = self._bands_bytes(sizes)
         plan = MemoryPlan(
             keep=False, base=self._base(forecast.size) + functions + self._estimate_bytes(threads),
             samples=_gap_bits(held, n_flagged, layout.margin), n_samp=held.n,
-            maps=map_bytes(sizes) + self._bands_bytes(sizes),
+            maps=maps + bands, writing=writing + bands,
             preconditioner=int(two_level) + template.kept, filters=self._filters(threads),
             beside=template.beside + slow,
         )  # fmt: skip
-        splits = sum(split_bytes(plan, n) for n in self._n_parts)
-        total = plan.total + splits + self._filter_and_bin(sizes, template)
+        more = sum(split_bytes(plan, n) for n in self._n_parts) + self._filter_and_bin(sizes, template)
         a_sample = 4 + 4 * (config.map.stokes != "I") + 4 * self._has_gains + 2 * 4 * len(self._n_parts)
-        return total, total + held.n * a_sample
+        pointing = held.n * a_sample
+        back = pointing if gives_pointing_back(config) else 0
+        kept = replace(plan, samples=plan.samples + pointing, given_back=back)
+        return plan.total + more, kept.total + more
 
     def _base(self, size: int) -> int:
         """Return the bytes of a process and of its pixel index: a bit a pixel, and a count for 64 pixels."""
@@ -187,7 +198,7 @@ class MemoryForecast:
         more = replace(sizes, n_held=n_bands * sizes.n_held, n_owned=n_bands * sizes.n_owned)
         index = (n_bands - 1) * (sizes.n_pix // 8 + sizes.n_pix // 16)
         components = component_bytes(more.n_owned, sizes.n_owned, n_components, sizes.n_stokes)
-        return index + map_bytes(more) - map_bytes(sizes) + components
+        return index + max(map_bytes(more)) - max(map_bytes(sizes)) + components
 
     def _filters(self, threads: int) -> int:
         """Return the bytes of threads that filter: of streams that share noise too (`JointNoise.n_bytes`)."""
