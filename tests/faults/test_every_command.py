@@ -3,6 +3,7 @@
 import errno
 import os
 import random
+import re
 import shlex
 import shutil
 import signal
@@ -119,19 +120,27 @@ def test_a_full_device_in_place_of_the_screen(name, folder, outcomes):
 
 
 @pytest.mark.parametrize(
-    "name", cases("run --dry-run", long=[name for name in COMMANDS if name != "run --dry-run"])
-)
-def test_a_pipe_that_nobody_reads_in_place_of_the_screen(name, folder, outcomes):
+    ("name", "lost"),
+    cases(
+        ("run", "stderr"), ("mc", "stderr"), ("run --dry-run", "stdout"),
+        long=[(name, lost) for name in COMMANDS for lost in ("stdout", "stderr")],
+    ),
+)  # fmt: skip
+def test_a_pipe_that_nobody_reads_in_place_of_the_screen(name, lost, folder, outcomes):
     prog, *words = shlex.split(COMMANDS[name])
+    words = [sys.executable, "-m", f"{prog}.cli.main", *words]
+    expected = subprocess.run(words, capture_output=True, timeout=60).returncode
+    made = {path for path in content(folder) if not path.startswith(".")}
+    for path in folder.glob("out*"):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
     reading, writing = os.pipe()
     os.close(reading)
-    words = [sys.executable, "-m", f"{prog}.cli.main", *words]
-    ended = subprocess.run(words, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=60)
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | {lost: writing}
+    ended = subprocess.run(words, text=True, timeout=60, **streams)
     os.close(writing)
-    fine = ended.returncode == 0 and not {"Traceback", "BrokenPipe"} & set(
-        ended.stderr.replace(":", " ").split()
-    )
-    outcomes.ended(name, fine, ended.stderr)
+    said = (ended.stdout or "") + (ended.stderr or "")
+    whole = made <= set(content(folder)) and ended.returncode == expected
+    outcomes.ended(f"{name}, {lost}", whole and not re.search("Traceback|BrokenPipe", said), said)
     assert not outcomes.bad
 
 

@@ -109,7 +109,7 @@ def test_a_full_disk_at_each_write(runs, old, monkeypatch, capsys):
     assert outcomes.count("old") > 10 and set(outcomes) == {"old", "made", "moving", "new"}
 
 
-@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
 def test_killed_while_files_are_moved(runs, old, monkeypatch, n):
     _, _, new = runs
     calls = []
@@ -122,7 +122,8 @@ def test_killed_while_files_are_moved(runs, old, monkeypatch, n):
     monkeypatch.setattr(product_set, "sync_folder", cut)
     assert run(old, *NEW, "--force") == 130
     monkeypatch.undo()
-    assert (old / "out" / "summary.json").exists() == (n == 3)
+    assert (old / "out" / "summary.json").exists() == (n == 4)
+    assert (old / "out" / "report.html").exists() == (n == 1)
     assert run(old, *NEW, "--resume") == 0
     assert is_new(old, new) and set(content(old)) == set(new)
 

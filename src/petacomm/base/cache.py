@@ -5,22 +5,28 @@ from __future__ import annotations
 import json
 import os
 import sys
+import tempfile
 import warnings
 from pathlib import Path
 from typing import Any
 
 from petacomm.base.errors import UserError
-from petacomm.base.files import write_text
+from petacomm.base.files import read_text, write_text
 
 
 def cache_folder() -> Path:
-    """Return the cache folder: ``$XDG_CACHE_HOME/petamap`` if set, else the system's default."""
+    """Return the cache folder: ``$XDG_CACHE_HOME/petamap`` if set, else the system's default.
+
+    Of a user without a home it is a temporary one.
+    """
     xdg = os.environ.get("XDG_CACHE_HOME")
     if xdg:
         return Path(xdg) / "petamap"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "petamap"
-    return Path.home() / ".cache" / "petamap"
+    below = ("Library", "Caches") if sys.platform == "darwin" else (".cache",)
+    try:
+        return Path.home().joinpath(*below, "petamap")
+    except RuntimeError:  # a user without a home
+        return Path(tempfile.gettempdir()) / f"petamap-{os.getuid()}"
 
 
 def load_cached(name: str) -> Any:
@@ -33,10 +39,8 @@ def load_cached(name: str) -> Any:
     """
     path = cache_folder() / name
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
+        return json.loads(read_text(path)) if path.exists() else None
+    except (UserError, OSError, ValueError, RecursionError) as error:
         warnings.warn(f"{path} is ignored: {error}", stacklevel=2)
         return None
 

@@ -6,8 +6,10 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO, cast
 
 from petacomm.base.errors import ConfigError
+from petacomm.base.screen import Screen
 
 
 @dataclass
@@ -44,6 +46,8 @@ def choose_output(quiet: bool = False, verbose: bool = False, log: Path | None =
         raise ConfigError("both --quiet and --verbose", mend="give one of them")
     output.quiet, output.verbose, output.log = quiet, verbose, None
     if log is not None:
+        if log.exists() and not (log.is_file() or log.is_char_device()):
+            raise ConfigError("the log is no file that can be written to", where=str(log))
         try:
             log.open("a", encoding="utf-8").close()
         except OSError as error:
@@ -67,5 +71,25 @@ def inform(text: str) -> None:
 def add_to_log(text: str) -> None:
     """Add lines to the log, if there is one, the first with the time of day."""
     if output.log is not None:
-        with output.log.open("a", encoding="utf-8") as file:
+        with open_log(output.log) as file:
             print(time.strftime("%H:%M:%S"), text, file=file)
+
+
+def open_log(log: Path) -> TextIO:
+    """Open a log, to which lines are added; a warning tells if it can be written no more, and work goes on.
+
+    Raises
+    ------
+    ConfigError
+        If it cannot be opened.
+    """
+
+    def told(error: OSError) -> None:
+        output.log = None
+        print(f"warning: the log {log} ends here: {error.strerror}", file=sys.stderr, flush=True)
+
+    try:
+        file = log.open("a", encoding="utf-8", errors="backslashreplace", buffering=1)
+    except OSError as error:
+        raise ConfigError(f"the log cannot be written: {error.strerror}", where=str(log)) from None
+    return cast(TextIO, Screen(file, OSError, told))

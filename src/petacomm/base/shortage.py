@@ -47,7 +47,7 @@ def _shortage(error: BaseException) -> tuple[str, str] | None:
     unloadable = isinstance(error, ImportError) and "failed to map segment" in str(error)
     if isinstance(error, MemoryError) or number == errno.ENOMEM or unloadable:
         return "no memory left", _NO_MEMORY
-    if number in (errno.ENOSPC, errno.EDQUOT):
+    if number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return "no space left", _NO_SPACE
     if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
         return "no room for threads", _NO_THREAD

@@ -130,7 +130,8 @@ def plain_values(value: Any, dimension: str, what: str | None = None) -> Any:
         return value
     per_root_hertz = dimension == "noise" and any(str(one).endswith("Hz") for one in quantity.unit.bases)
     try:
-        plain = quantity.to_value(_ASTROPY_UNITS[dimension])
+        # without equivalencies that other packages enable for all, by which a length may be a frequency
+        plain = quantity.to_value(_ASTROPY_UNITS[dimension], equivalencies=None)
     except ValueError:
         raise ConfigError(f"'{value.unit}' is no unit of {dimension}", where=what, mend=None) from None
     return math.sqrt(0.5) * plain if per_root_hertz else plain

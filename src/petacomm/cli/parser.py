@@ -19,6 +19,7 @@ from petacomm.base.errors import ConfigError, ResourceError, Termination, UserEr
 from petacomm.base.launcher import launched_rank, launched_size
 from petacomm.base.phases import clear_note, where_in_work
 from petacomm.base.root_cause import forget_signal, raise_of_signal, root_cause
+from petacomm.base.screen import lasting_screens
 from petacomm.cli.supervisor import end_by_signal, supervise
 
 INTERRUPTED = 130
@@ -93,6 +94,11 @@ def run_command(build_parser: Callable[[], Parser], argv: Sequence[str] | None) 
     parser = build_parser()
     if argv is None:
         _complete(parser)
+    with lasting_screens():
+        return _run_command(parser, argv)
+
+
+def _run_command(parser: Parser, argv: Sequence[str] | None) -> int:
     console.choose_output()
     try:
         if argv is None:
@@ -101,10 +107,6 @@ def run_command(build_parser: Callable[[], Parser], argv: Sequence[str] | None) 
             arguments = parse_arguments(parser, argv)
             _choose_output(arguments, parser.prog, sys.argv[1:] if argv is None else argv)
             code: int = arguments.handler(arguments)
-    except BrokenPipeError:
-        # E.g. `petamap examples | head`: flushing a closed pipe at exit would raise a second error.
-        sys.stdout = None
-        code = 0
     except SystemExit:
         clear_note()
         raise

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TextIO
 
-from petacomm.base.console import output
+from petacomm.base.console import open_log, output
 from petacomm.base.host import peak_bytes
 from petacomm.base.progress import Progress, SilentProgress
 
@@ -38,7 +38,7 @@ def progress_listener(rank: int, stream: TextIO | None = None) -> Iterator[Silen
         else:
             shown = LineProgress(stream, verbose=output.verbose)
         if rank == 0 and output.log is not None:
-            log = stack.enter_context(output.log.open("a", encoding="utf-8", buffering=1))
+            log = stack.enter_context(open_log(output.log))
             shown = LoggedProgress(shown, LineProgress(log, verbose=True))
         yield shown
 

@@ -116,7 +116,7 @@ class _FailingRank:
 def _serial_errors(show: Callable[[BaseException], None]) -> Iterator[None]:
     try:
         yield
-    except (SystemExit, BrokenPipeError):  # nobody reads on, which is no error of a command
+    except SystemExit:
         raise
     except BaseException as caught:
         error = root_cause(caught)

@@ -14,6 +14,7 @@ from petamap.mapmaking.checkpoint import JobCheckpoints
 from petamap.mapmaking.setup import run_digest
 
 _REPORT = "report.html"
+_REPLACED = "replaced"  # where the summary of the earlier run is kept until its files are removed
 _MEND = "the same command with --resume puts the rest in place"
 
 
@@ -59,13 +60,17 @@ def put_in_place(made: Path, out: Path, mend: str = _MEND) -> None:
     ResourceError
         If a file cannot be moved.
     """
-    new = {path.name for path in made.iterdir()}
+    replaced = made / _REPLACED
+    moved = {path.name for path in made.iterdir()} - {_REPLACED, FILE_NAME}
     with write_errors(out, mend):
-        for name in sorted(_files_of(out) - new):
-            (out / name).unlink(missing_ok=True)
-        (out / FILE_NAME).unlink(missing_ok=True)
+        replaced.mkdir(exist_ok=True)
+        if (out / FILE_NAME).exists():
+            (out / FILE_NAME).replace(replaced / FILE_NAME)
         sync_folder(out)
-        for name in sorted(new - {FILE_NAME}):
+        for name in sorted({_REPORT, *_products_of(replaced)} - _products_of(made) - moved):
+            (out / name).unlink(missing_ok=True)
+        sync_folder(out)
+        for name in sorted(moved):
             (made / name).replace(out / name)
         sync_folder(out)
         (made / FILE_NAME).replace(out / FILE_NAME)
@@ -73,10 +78,10 @@ def put_in_place(made: Path, out: Path, mend: str = _MEND) -> None:
     shutil.rmtree(made, ignore_errors=True)
 
 
-def _files_of(out: Path) -> set[str]:
-    """Return the names of the files of the run in a folder, as far as its summary can be read."""
+def _products_of(folder: Path) -> set[str]:
+    """Return the names of the products of a run by the summary in a folder, as far as it can be read."""
     try:
-        products = Summary.read(out).products
+        products = Summary.read(folder).products
     except DataError:
-        return {_REPORT}
-    return {_REPORT, *(one.file for one in products if Path(one.file).name == one.file)}
+        return set()
+    return {one.file for one in products if Path(one.file).name == one.file}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 
 from petacomm.base.errors import ConfigError, ConvergenceError, Interruption, UserError
 from petacomm.base.files import check_writable, require_possible
+from petacomm.base.folder_lock import sole_writer
 from petacomm.base.host import return_free_memory
 from petacomm.base.progress import Progress
 from petacomm.base.stop_request import StopRequest
@@ -188,6 +190,7 @@ class _Job:
     stop: StopRequest
     resume: bool
     products: list[summary.Product] = field(default_factory=list)
+    held: ExitStack = field(default_factory=ExitStack)  # the lock of the folder, of the first rank
 
     def __post_init__(self) -> None:
         self.setup = RunSetup(self.config, self.comm, self.progress, self.pixelization)
@@ -209,7 +212,8 @@ class _Job:
     def run(self) -> Summary:
         """Run the phases, and leave what was there as it was if they fail before there is something new."""
         try:
-            return self._run()
+            with self.held:
+                return self._run()
         except UserError as error:
             if self.comm.rank == 0 and not self.resume and not isinstance(error, Interruption):
                 self.checkpoints.give_up()
@@ -295,6 +299,7 @@ class _Job:
         if not overwrite:
             self._require_no_other_products()
         check_writable(out)
+        self.held.enter_context(sole_writer(out / f".{self.config.run.name}.lock"))
         earlier = (out / summary.FILE_NAME).exists()
         note = self.checkpoints.prepare(overwrite, replacing=earlier)
         if self.resume:

@@ -110,6 +110,15 @@ def test_quantities_of_astropy_are_as_text(text, dimension):
         plain_values(units.Quantity("3 m"), dimension, "width")
 
 
+def test_what_other_packages_hold_to_be_equivalent_is_not():
+    units = pytest.importorskip("astropy.units")
+    with (
+        units.set_enabled_equivalencies(units.spectral()),
+        pytest.raises(ConfigError, match="'m' is no unit of frequency"),
+    ):
+        plain_values(units.Quantity("3 m"), "frequency")
+
+
 def test_what_has_no_unit_stays_as_it_is():
     array = np.arange(3.0)
     assert plain_values(array, "angle") is array and as_number(2.5, "time") == 2.5

@@ -72,7 +72,7 @@ def test_a_signal_stops_with_a_checkpoint(folder, n_ranks, number):
     words = ["run", "long.toml", "--out", "stopped", *SETTINGS, *LONG]
     job = Job(words, n_ranks, folder)
     job.wait_for("iterations: begins")
-    time.sleep(0.3)
+    time.sleep(0.3 * n_ranks)  # ranks share cores
     job.process.send_signal(number)
     assert job.end() == 75, job.said()
     said = [line for line in job.said().splitlines() if line.startswith("petamap: ")]
