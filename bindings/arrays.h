@@ -6,6 +6,7 @@
 #include <nanobind/stl/optional.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -14,6 +15,7 @@
 #include <stdexcept>
 #include <string>
 #include <type_traits>
+#include <utility>
 
 #include "petacomm/base/all_within.h"
 #include "petacomm/base/thread_start.h"
@@ -86,6 +88,52 @@ inline bool are_offsets(const std::int64_t* offsets, std::size_t n, std::int64_t
 
 inline bool are_offsets(const In<std::int64_t>& offsets, std::int64_t end) {
     return are_offsets(offsets.data(), offsets.shape(0), end);
+}
+
+// Calls work(array) for an argument that is an array or may be one; others are passed over.
+template <typename Argument, typename Work>
+void visit_array(const Argument&, const Work&) {}
+template <typename... Traits, typename Work>
+void visit_array(const nanobind::ndarray<Traits...>& array, const Work& work) {
+    work(array);
+}
+template <typename... Traits, typename Work>
+void visit_array(const std::optional<nanobind::ndarray<Traits...>>& array, const Work& work) {
+    if (array) work(*array);
+}
+
+// Raise unless arrays that are written to lie apart from those of whole numbers that are read: indices are
+// checked before anything is written.
+template <typename... Arguments>
+void require_apart(const Arguments&... arguments) {
+    struct Extent {
+        const char *begin, *end;
+    };
+    std::array<Extent, sizeof...(Arguments)> read, written;
+    std::size_t n_read = 0, n_written = 0;
+    const auto note = [&](const auto& array) {
+        using Scalar = typename std::remove_cvref_t<decltype(array)>::Scalar;
+        const auto* begin = reinterpret_cast<const char*>(array.data());
+        const Extent extent{begin, begin + array.nbytes()};
+        if constexpr (!std::is_const_v<Scalar>)
+            written[n_written++] = extent;
+        else if constexpr (std::is_integral_v<std::remove_const_t<Scalar>>)
+            read[n_read++] = extent;
+    };
+    (visit_array(arguments, note), ...);
+    for (std::size_t i = 0; i < n_written; ++i)
+        for (std::size_t j = 0; j < n_read; ++j)
+            require(written[i].end <= read[j].begin || read[j].end <= written[i].begin,
+                    "an array that is written to shares memory with one of indices");
+}
+
+// The function, once its arrays are known to lie apart.
+template <typename Result, typename... Arguments>
+auto apart(Result (*function)(Arguments...)) {
+    return [function](Arguments... arguments) -> Result {
+        require_apart(arguments...);
+        return function(std::forward<Arguments>(arguments)...);
+    };
 }
 
 }  // namespace bindings

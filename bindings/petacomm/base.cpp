@@ -69,5 +69,6 @@ NB_MODULE(_base, module) {
     module.attr("NOT_FINITE") = petacomm::ExactSum::kNotFinite;
     module.attr("LIMB_BITS") = petacomm::ExactSum::kBits;
     module.attr("LOWEST_BIT") = petacomm::ExactSum::kLowest;
-    module.def("add_exactly", add_exactly, nb::arg("values").noconvert(), nb::arg("limbs").noconvert());
+    module.def("add_exactly", bindings::apart(add_exactly), nb::arg("values").noconvert(),
+               nb::arg("limbs").noconvert());
 }

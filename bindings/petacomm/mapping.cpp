@@ -79,24 +79,24 @@ std::vector<Stage> stages_of(const std::vector<std::tuple<int, std::int64_t, dou
 }
 
 void bind_mapping(nb::module_& module) {
-    module.def(
-        "place_greedily",
-        [](const Routes& routes, In<std::int64_t> offsets, In<std::int32_t> partners, In<double> to,
-           In<double> from, In<std::int32_t> order, int ranks_per_node, Out<std::int32_t> nodes) {
-            const Exchange graph = exchange_of(offsets, partners, to, from, nodes.shape(0));
-            require_ranks(routes, ranks_per_node, graph.n);
-            require_order(routes, order);
-            nb::gil_scoped_release release;
-            place_greedily(routes, graph, order.data(), ranks_per_node, nodes.data());
-        },
-        nb::arg("routes"), nb::arg("offsets").noconvert(), nb::arg("partners").noconvert(),
-        nb::arg("to").noconvert(), nb::arg("from_").noconvert(), nb::arg("order").noconvert(),
-        nb::arg("ranks_per_node"), nb::arg("nodes").noconvert());
+    module.def("place_greedily",
+               bindings::apart(+[](const Routes& routes, In<std::int64_t> offsets, In<std::int32_t> partners,
+                                   In<double> to, In<double> from, In<std::int32_t> order, int ranks_per_node,
+                                   Out<std::int32_t> nodes) {
+                   const Exchange graph = exchange_of(offsets, partners, to, from, nodes.shape(0));
+                   require_ranks(routes, ranks_per_node, graph.n);
+                   require_order(routes, order);
+                   nb::gil_scoped_release release;
+                   place_greedily(routes, graph, order.data(), ranks_per_node, nodes.data());
+               }),
+               nb::arg("routes"), nb::arg("offsets").noconvert(), nb::arg("partners").noconvert(),
+               nb::arg("to").noconvert(), nb::arg("from_").noconvert(), nb::arg("order").noconvert(),
+               nb::arg("ranks_per_node"), nb::arg("nodes").noconvert());
     module.def(
         "place_by_bisection",
-        [](const Routes& routes, In<std::int64_t> offsets, In<std::int32_t> partners, In<double> to,
-           In<double> from, In<std::int32_t, 2> cuts, In<std::int32_t> order, int ranks_per_node, int passes,
-           Out<std::int32_t> nodes) {
+        bindings::apart(+[](const Routes& routes, In<std::int64_t> offsets, In<std::int32_t> partners,
+                            In<double> to, In<double> from, In<std::int32_t, 2> cuts, In<std::int32_t> order,
+                            int ranks_per_node, int passes, Out<std::int32_t> nodes) {
             const Exchange graph = exchange_of(offsets, partners, to, from, nodes.shape(0));
             require_ranks(routes, ranks_per_node, graph.n);
             require_order(routes, order);
@@ -108,28 +108,27 @@ void bind_mapping(nb::module_& module) {
                                {static_cast<std::int64_t>(n), rows, rows + n, rows + 2 * n, rows + 3 * n,
                                 rows + 4 * n, order.data()},
                                ranks_per_node, passes, nodes.data());
-        },
+        }),
         nb::arg("routes"), nb::arg("offsets").noconvert(), nb::arg("partners").noconvert(),
         nb::arg("to").noconvert(), nb::arg("from_").noconvert(), nb::arg("cuts").noconvert(),
         nb::arg("order").noconvert(), nb::arg("ranks_per_node"), nb::arg("passes"),
         nb::arg("nodes").noconvert());
-    module.def(
-        "refine",
-        [](const Routes& routes, In<std::int64_t> offsets, In<std::int32_t> partners, In<double> to,
-           In<double> from, In<double> capacity, int ranks_per_node,
-           const std::vector<std::tuple<int, std::int64_t, double>>& stages, std::uint64_t seed,
-           Out<std::int32_t> nodes) {
-            const Exchange graph = exchange_of(offsets, partners, to, from, nodes.shape(0));
-            require_ranks(routes, ranks_per_node, graph.n);
-            require_placed(nodes, routes.n_nodes(), ranks_per_node);
-            require(length(capacity.shape(0)) == routes.n_links, "capacity: one for each link");
-            const std::vector<Stage> made = stages_of(stages);
-            nb::gil_scoped_release release;
-            refine(routes, graph, capacity.data(), ranks_per_node, made, seed, nodes.data());
-        },
-        nb::arg("routes"), nb::arg("offsets").noconvert(), nb::arg("partners").noconvert(),
-        nb::arg("to").noconvert(), nb::arg("from_").noconvert(), nb::arg("capacity").noconvert(),
-        nb::arg("ranks_per_node"), nb::arg("stages"), nb::arg("seed"), nb::arg("nodes").noconvert());
+    module.def("refine",
+               bindings::apart(+[](const Routes& routes, In<std::int64_t> offsets, In<std::int32_t> partners,
+                                   In<double> to, In<double> from, In<double> capacity, int ranks_per_node,
+                                   const std::vector<std::tuple<int, std::int64_t, double>>& stages,
+                                   std::uint64_t seed, Out<std::int32_t> nodes) {
+                   const Exchange graph = exchange_of(offsets, partners, to, from, nodes.shape(0));
+                   require_ranks(routes, ranks_per_node, graph.n);
+                   require_placed(nodes, routes.n_nodes(), ranks_per_node);
+                   require(length(capacity.shape(0)) == routes.n_links, "capacity: one for each link");
+                   const std::vector<Stage> made = stages_of(stages);
+                   nb::gil_scoped_release release;
+                   refine(routes, graph, capacity.data(), ranks_per_node, made, seed, nodes.data());
+               }),
+               nb::arg("routes"), nb::arg("offsets").noconvert(), nb::arg("partners").noconvert(),
+               nb::arg("to").noconvert(), nb::arg("from_").noconvert(), nb::arg("capacity").noconvert(),
+               nb::arg("ranks_per_node"), nb::arg("stages"), nb::arg("seed"), nb::arg("nodes").noconvert());
 }
 
 }  // namespace

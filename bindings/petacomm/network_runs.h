@@ -86,39 +86,40 @@ nb::typed<nb::dict, nb::str, nb::int_> run_program(const Hardware& hardware, pet
 
 template <class Hardware>
 void bind_all_to_all(nb::module_& module) {
-    module.def(
-        "simulate_all_to_all",
-        [](const Hardware& hardware, In<std::int32_t> permutation, std::int64_t bytes,
-           std::optional<In<std::int64_t, 2>> matrix, int packets_a_visit, std::uint64_t seed,
-           Out<std::int64_t> finish, Out<std::int64_t> link_packets, Out<std::int64_t> link_bytes) {
-            require_room(hardware, finish.shape(0), link_packets.shape(0), link_bytes.shape(0));
-            const std::int64_t n = Runs<Hardware>::n_nodes(hardware);
-            require(length(permutation.shape(0)) == n && all_within(permutation, 0, n),
-                    "permutation: each node once");
-            require(matrix || (bytes >= 0 && bytes <= most_bytes), "bytes: 0 to 2^40");
-            require(!matrix || (length(matrix->shape(0)) == n && length(matrix->shape(1)) == n),
-                    "matrix: bytes of each pair");
-            require(!matrix || all_within(*matrix, 0, most_bytes + 1), "matrix: 0 to 2^40");
-            require(packets_a_visit >= 1, "packets_a_visit: 1 or more");
-            petacomm::AllToAllProgram program(n, permutation.data(), bytes, matrix ? matrix->data() : nullptr,
-                                              packets_a_visit, packing_of(hardware));
-            return run_program(hardware, program, seed, finish, link_packets, link_bytes);
-        },
-        nb::arg("hardware"), nb::arg("permutation").noconvert(), nb::arg("bytes"),
-        nb::arg("matrix").noconvert().none(), nb::arg("packets_a_visit"), nb::arg("seed"),
-        nb::arg("finish").noconvert(), nb::arg("link_packets").noconvert(),
-        nb::arg("link_bytes").noconvert());
+    module.def("simulate_all_to_all",
+               bindings::apart(+[](const Hardware& hardware, In<std::int32_t> permutation, std::int64_t bytes,
+                                   std::optional<In<std::int64_t, 2>> matrix, int packets_a_visit,
+                                   std::uint64_t seed, Out<std::int64_t> finish,
+                                   Out<std::int64_t> link_packets, Out<std::int64_t> link_bytes) {
+                   require_room(hardware, finish.shape(0), link_packets.shape(0), link_bytes.shape(0));
+                   const std::int64_t n = Runs<Hardware>::n_nodes(hardware);
+                   require(length(permutation.shape(0)) == n && all_within(permutation, 0, n),
+                           "permutation: each node once");
+                   require(matrix || (bytes >= 0 && bytes <= most_bytes), "bytes: 0 to 2^40");
+                   require(!matrix || (length(matrix->shape(0)) == n && length(matrix->shape(1)) == n),
+                           "matrix: bytes of each pair");
+                   require(!matrix || all_within(*matrix, 0, most_bytes + 1), "matrix: 0 to 2^40");
+                   require(packets_a_visit >= 1, "packets_a_visit: 1 or more");
+                   petacomm::AllToAllProgram program(n, permutation.data(), bytes,
+                                                     matrix ? matrix->data() : nullptr, packets_a_visit,
+                                                     packing_of(hardware));
+                   return run_program(hardware, program, seed, finish, link_packets, link_bytes);
+               }),
+               nb::arg("hardware"), nb::arg("permutation").noconvert(), nb::arg("bytes"),
+               nb::arg("matrix").noconvert().none(), nb::arg("packets_a_visit"), nb::arg("seed"),
+               nb::arg("finish").noconvert(), nb::arg("link_packets").noconvert(),
+               nb::arg("link_bytes").noconvert());
 }
 
 template <class Hardware>
 void bind_messages(nb::module_& module) {
     module.def(
         "simulate_messages",
-        [](const Hardware& hardware, In<std::int32_t> source, In<std::int32_t> destination,
-           In<std::int64_t> bytes, In<std::uint8_t> flags, In<std::int8_t> heading,
-           In<std::int32_t> receivers, In<std::int64_t> after_first, In<std::int32_t> after,
-           std::int64_t segment, std::uint64_t seed, Out<std::int64_t> finish, Out<std::int64_t> link_packets,
-           Out<std::int64_t> link_bytes) {
+        bindings::apart(+[](const Hardware& hardware, In<std::int32_t> source, In<std::int32_t> destination,
+                            In<std::int64_t> bytes, In<std::uint8_t> flags, In<std::int8_t> heading,
+                            In<std::int32_t> receivers, In<std::int64_t> after_first, In<std::int32_t> after,
+                            std::int64_t segment, std::uint64_t seed, Out<std::int64_t> finish,
+                            Out<std::int64_t> link_packets, Out<std::int64_t> link_bytes) {
             require_room(hardware, finish.shape(0), link_packets.shape(0), link_bytes.shape(0));
             const std::int64_t n_nodes = Runs<Hardware>::n_nodes(hardware);
             require(destination.size() == source.size() && bytes.size() == source.size() &&
@@ -135,7 +136,7 @@ void bind_messages(nb::module_& module) {
             out["waiting"] = program.n_waiting();
             out["first_waiting"] = program.first_waiting();
             return out;
-        },
+        }),
         nb::arg("hardware"), nb::arg("source").noconvert(), nb::arg("destination").noconvert(),
         nb::arg("bytes").noconvert(), nb::arg("flags").noconvert(), nb::arg("heading").noconvert(),
         nb::arg("receivers").noconvert(), nb::arg("after_first").noconvert(), nb::arg("after").noconvert(),

@@ -53,52 +53,51 @@ petacomm::IntervalLists lists_of(const In<std::int64_t, 2>& intervals, const In<
 void bind_intervals(nb::module_& module) {
     module.attr("INTERVAL_WORDS") = sizeof(petacomm::Interval) / sizeof(std::int64_t);
     module.attr("RUN_WORDS") = sizeof(petacomm::Run) / sizeof(std::int64_t);
-    module.def(
-        "cut_intervals",
-        [](In<std::int64_t> keys, MaybeIn<std::int32_t> groups, std::int64_t first_row,
-           MaybeOut<std::int64_t, 2> out) {
-            require(!groups || groups->shape(0) == keys.shape(0), "groups: one for each key");
-            petacomm::Interval* to = out ? structs_of<petacomm::Interval>(*out) : nullptr;
-            const std::int64_t room = out ? length(out->shape(0)) : 0;
-            std::int64_t n;
-            {
-                nb::gil_scoped_release release;
-                n = petacomm::cut_intervals(keys.data(), data_or_null(groups), length(keys.shape(0)),
-                                            first_row, to, room);
-            }
-            require(!out || n <= room, "out: room for all intervals");
-            return n;
-        },
-        nb::arg("keys").noconvert(), nb::arg("groups").noconvert().none(), nb::arg("first_row"),
-        nb::arg("out").noconvert().none());
+    module.def("cut_intervals",
+               bindings::apart(+[](In<std::int64_t> keys, MaybeIn<std::int32_t> groups,
+                                   std::int64_t first_row, MaybeOut<std::int64_t, 2> out) {
+                   require(!groups || groups->shape(0) == keys.shape(0), "groups: one for each key");
+                   petacomm::Interval* to = out ? structs_of<petacomm::Interval>(*out) : nullptr;
+                   const std::int64_t room = out ? length(out->shape(0)) : 0;
+                   std::int64_t n;
+                   {
+                       nb::gil_scoped_release release;
+                       n = petacomm::cut_intervals(keys.data(), data_or_null(groups), length(keys.shape(0)),
+                                                   first_row, to, room);
+                   }
+                   require(!out || n <= room, "out: room for all intervals");
+                   return n;
+               }),
+               nb::arg("keys").noconvert(), nb::arg("groups").noconvert().none(), nb::arg("first_row"),
+               nb::arg("out").noconvert().none());
     module.def(
         "split_key",
-        [](In<std::int64_t, 2> intervals, In<std::int64_t> offsets, std::int64_t target) {
+        bindings::apart(+[](In<std::int64_t, 2> intervals, In<std::int64_t> offsets, std::int64_t target) {
             const petacomm::IntervalLists lists = lists_of(intervals, offsets);
             nb::gil_scoped_release release;
             return petacomm::split_key(lists, target);
-        },
+        }),
         nb::arg("intervals").noconvert(), nb::arg("offsets").noconvert(), nb::arg("target"));
-    module.def(
-        "merge_runs",
-        [](In<std::int64_t, 2> intervals, In<std::int64_t> offsets, std::int64_t low, std::int64_t high,
-           MaybeOut<std::int64_t, 2> runs, MaybeOut<std::uint32_t> entries) {
-            const petacomm::IntervalLists lists = lists_of(intervals, offsets);
-            const petacomm::RunOutputs out{runs ? structs_of<petacomm::Run>(*runs) : nullptr,
-                                           runs ? length(runs->shape(0)) : 0, data_or_null(entries),
-                                           entries ? length(entries->shape(0)) : 0};
-            std::pair<std::int64_t, std::int64_t> found;
-            {
-                nb::gil_scoped_release release;
-                found = petacomm::merge_runs(lists, low, high, out);
-            }
-            require(found.first >= 0, "intervals: keys that increase in each list");
-            require(!runs || found.first <= out.run_room, "runs: room for all of them");
-            require(!entries || found.second <= out.entry_room, "entries: room for all of them");
-            return found;
-        },
-        nb::arg("intervals").noconvert(), nb::arg("offsets").noconvert(), nb::arg("low"), nb::arg("high"),
-        nb::arg("runs").noconvert().none(), nb::arg("entries").noconvert().none());
+    module.def("merge_runs",
+               bindings::apart(+[](In<std::int64_t, 2> intervals, In<std::int64_t> offsets, std::int64_t low,
+                                   std::int64_t high, MaybeOut<std::int64_t, 2> runs,
+                                   MaybeOut<std::uint32_t> entries) {
+                   const petacomm::IntervalLists lists = lists_of(intervals, offsets);
+                   const petacomm::RunOutputs out{runs ? structs_of<petacomm::Run>(*runs) : nullptr,
+                                                  runs ? length(runs->shape(0)) : 0, data_or_null(entries),
+                                                  entries ? length(entries->shape(0)) : 0};
+                   std::pair<std::int64_t, std::int64_t> found;
+                   {
+                       nb::gil_scoped_release release;
+                       found = petacomm::merge_runs(lists, low, high, out);
+                   }
+                   require(found.first >= 0, "intervals: keys that increase in each list");
+                   require(!runs || found.first <= out.run_room, "runs: room for all of them");
+                   require(!entries || found.second <= out.entry_room, "entries: room for all of them");
+                   return found;
+               }),
+               nb::arg("intervals").noconvert(), nb::arg("offsets").noconvert(), nb::arg("low"),
+               nb::arg("high"), nb::arg("runs").noconvert().none(), nb::arg("entries").noconvert().none());
 }
 
 // A table of runs, checked once, and once more where it meets another number of rows: which entries are rows
@@ -187,24 +186,25 @@ void bind_row_runs(nb::module_& module) {
              nb::arg("lengths").noconvert(), nb::arg("counts").noconvert(), nb::arg("entries").noconvert(),
              nb::arg("first_entries").noconvert());
     module.attr("RUNS_PER_BLOCK") = petacomm::runs_per_block;
-    module.def(
-        "join_runs",
-        [](Out<std::uint16_t> lengths, Out<std::uint16_t> counts, Out<std::uint32_t> entries) {
-            require(lengths.shape(0) == counts.shape(0), "counts: one for each of the lengths");
-            require(sum_of(counts) == length(entries.shape(0)), "entries: as many as the counts say");
-            nb::gil_scoped_release release;
-            return petacomm::join_runs(lengths.data(), counts.data(), entries.data(),
-                                       length(lengths.shape(0)));
-        },
-        nb::arg("lengths").noconvert(), nb::arg("counts").noconvert(), nb::arg("entries").noconvert());
+    module.def("join_runs",
+               bindings::apart(+[](Out<std::uint16_t> lengths, Out<std::uint16_t> counts,
+                                   Out<std::uint32_t> entries) {
+                   require(lengths.shape(0) == counts.shape(0), "counts: one for each of the lengths");
+                   require(sum_of(counts) == length(entries.shape(0)), "entries: as many as the counts say");
+                   nb::gil_scoped_release release;
+                   return petacomm::join_runs(lengths.data(), counts.data(), entries.data(),
+                                              length(lengths.shape(0)));
+               }),
+               nb::arg("lengths").noconvert(), nb::arg("counts").noconvert(), nb::arg("entries").noconvert());
 }
 
 template <typename T>
 void bind_reduce_runs(nb::module_& module) {
     module.def(
         "reduce_runs",
-        [](RunTable& runs, Out<T, 2> rows, MaybeIn<std::uint8_t> owned, MaybeIn<T, 2> in_slots,
-           MaybeOut<T, 2> out_slots, petacomm::Operation operation, petacomm::Flow flow, int n_threads) {
+        bindings::apart(+[](RunTable& runs, Out<T, 2> rows, MaybeIn<std::uint8_t> owned,
+                            MaybeIn<T, 2> in_slots, MaybeOut<T, 2> out_slots, petacomm::Operation operation,
+                            petacomm::Flow flow, int n_threads) {
             require(owned ? owned->shape(0) == rows.shape(0) : !petacomm::knows_owners(flow),
                     "owned: one for each row");
             require(!in_slots || in_slots->shape(1) == rows.shape(1), "in_slots: rows of the same length");
@@ -222,7 +222,7 @@ void bind_reduce_runs(nb::module_& module) {
                                              length(rows.shape(1))};
             nb::gil_scoped_release release;
             petacomm::reduce_runs(runs.view(), memory, operation, flow, n_threads);
-        },
+        }),
         nb::arg("runs"), nb::arg("rows").noconvert(), nb::arg("owned").noconvert().none(),
         nb::arg("in_slots").noconvert().none(), nb::arg("out_slots").noconvert().none(), nb::arg("operation"),
         nb::arg("flow"), nb::arg("n_threads"));
@@ -230,34 +230,33 @@ void bind_reduce_runs(nb::module_& module) {
 
 template <typename T>
 void bind_fixed(nb::module_& module) {
-    module.def(
-        "largest",
-        [](In<T, 2> values, int n_threads) {
-            require_threads(n_threads);
-            nb::gil_scoped_release release;
-            return petacomm::largest(values.data(), static_cast<std::int64_t>(values.size()), n_threads);
-        },
-        nb::arg("values").noconvert(), nb::arg("n_threads"));
-    module.def(
-        "to_fixed",
-        [](In<T, 2> values, double unit, Out<std::int64_t, 2> words, int n_threads) {
-            require(words.size() == values.size(), "words: one for each value");
-            require_threads(n_threads);
-            nb::gil_scoped_release release;
-            petacomm::to_fixed(values.data(), static_cast<std::int64_t>(values.size()), unit, words.data(),
-                               n_threads);
-        },
-        nb::arg("values").noconvert(), nb::arg("unit"), nb::arg("words").noconvert(), nb::arg("n_threads"));
-    module.def(
-        "from_fixed",
-        [](In<std::int64_t, 2> words, double unit, Out<T, 2> values, int n_threads) {
-            require(words.size() == values.size(), "values: one for each word");
-            require_threads(n_threads);
-            nb::gil_scoped_release release;
-            petacomm::from_fixed(words.data(), static_cast<std::int64_t>(words.size()), unit, values.data(),
-                                 n_threads);
-        },
-        nb::arg("words").noconvert(), nb::arg("unit"), nb::arg("values").noconvert(), nb::arg("n_threads"));
+    module.def("largest", bindings::apart(+[](In<T, 2> values, int n_threads) {
+                   require_threads(n_threads);
+                   nb::gil_scoped_release release;
+                   return petacomm::largest(values.data(), static_cast<std::int64_t>(values.size()),
+                                            n_threads);
+               }),
+               nb::arg("values").noconvert(), nb::arg("n_threads"));
+    module.def("to_fixed",
+               bindings::apart(+[](In<T, 2> values, double unit, Out<std::int64_t, 2> words, int n_threads) {
+                   require(words.size() == values.size(), "words: one for each value");
+                   require_threads(n_threads);
+                   nb::gil_scoped_release release;
+                   petacomm::to_fixed(values.data(), static_cast<std::int64_t>(values.size()), unit,
+                                      words.data(), n_threads);
+               }),
+               nb::arg("values").noconvert(), nb::arg("unit"), nb::arg("words").noconvert(),
+               nb::arg("n_threads"));
+    module.def("from_fixed",
+               bindings::apart(+[](In<std::int64_t, 2> words, double unit, Out<T, 2> values, int n_threads) {
+                   require(words.size() == values.size(), "values: one for each word");
+                   require_threads(n_threads);
+                   nb::gil_scoped_release release;
+                   petacomm::from_fixed(words.data(), static_cast<std::int64_t>(words.size()), unit,
+                                        values.data(), n_threads);
+               }),
+               nb::arg("words").noconvert(), nb::arg("unit"), nb::arg("values").noconvert(),
+               nb::arg("n_threads"));
 }
 
 }  // namespace

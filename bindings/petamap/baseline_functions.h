@@ -201,10 +201,10 @@ inline void solve_baselines(In<std::int64_t> knots, In<double, 2> factor, Out<do
 
 inline void bind_baselines(nanobind::module_& module) {
     module.attr("BASELINE_BAND") = petamap::mapmaking::kBaselineBand;
-    module.def("count_visits", count_visits, nanobind::arg("pixels").noconvert(),
+    module.def("count_visits", bindings::apart(count_visits), nanobind::arg("pixels").noconvert(),
                nanobind::arg("pixel_rows").noconvert(), nanobind::arg("first"), nanobind::arg("step"),
                nanobind::arg("seen_rows").noconvert(), nanobind::arg("seen_slots").noconvert());
-    module.def("compress", compress, nanobind::arg("pixels").noconvert(),
+    module.def("compress", bindings::apart(compress), nanobind::arg("pixels").noconvert(),
                nanobind::arg("angles").noconvert().none(), nanobind::arg("gains").noconvert().none(),
                nanobind::arg("intensity"), nanobind::arg("efficiency"), nanobind::arg("n_stokes"),
                nanobind::arg("pixel_rows").noconvert(), nanobind::arg("gap_rows").noconvert().none(),
@@ -212,27 +212,29 @@ inline void bind_baselines(nanobind::module_& module) {
                nanobind::arg("weight"), nanobind::arg("visits").noconvert(),
                nanobind::arg("gaps").noconvert(), nanobind::arg("counts").noconvert(),
                nanobind::arg("products").noconvert());
-    module.def("write_responses", write_responses, nanobind::arg("pixels").noconvert(),
+    module.def("write_responses", bindings::apart(write_responses), nanobind::arg("pixels").noconvert(),
                nanobind::arg("angles").noconvert().none(), nanobind::arg("gains").noconvert().none(),
                nanobind::arg("intensity"), nanobind::arg("efficiency"), nanobind::arg("out").noconvert());
     nanobind::class_<VisitLists>(module, "VisitLists")
         .def(nanobind::init<In<std::int64_t>, In<std::int64_t>, In<std::int32_t, 2>, int>(),
              nanobind::arg("knots").noconvert(), nanobind::arg("firsts").noconvert(),
              nanobind::arg("visits").noconvert(), nanobind::arg("n_stokes"));
-    module.def("merge", merge, nanobind::arg("visits"), nanobind::arg("groups").noconvert(),
+    module.def("merge", bindings::apart(merge), nanobind::arg("visits"), nanobind::arg("groups").noconvert(),
                nanobind::arg("out").noconvert(), nanobind::arg("out_firsts").noconvert());
-    module.def("add_to_baselines", add_to_baselines, nanobind::arg("visits"),
+    module.def("add_to_baselines", bindings::apart(add_to_baselines), nanobind::arg("visits"),
                nanobind::arg("given").noconvert(), nanobind::arg("out").noconvert(),
                nanobind::arg("n_threads"));
-    module.def("add_from_baselines", add_from_baselines, nanobind::arg("visits"),
+    module.def("add_from_baselines", bindings::apart(add_from_baselines), nanobind::arg("visits"),
                nanobind::arg("given").noconvert(), nanobind::arg("scales").noconvert(),
                nanobind::arg("sums").noconvert());
-    module.def("add_to_gaps", add_to_gaps, nanobind::arg("visits"), nanobind::arg("given").noconvert(),
-               nanobind::arg("gaps").noconvert(), nanobind::arg("n_threads"));
-    module.def("factorize_baselines", factorize_baselines, nanobind::arg("knots").noconvert(),
-               nanobind::arg("priors").noconvert(), nanobind::arg("diagonal").noconvert(),
-               nanobind::arg("beside").noconvert(), nanobind::arg("factor").noconvert());
-    module.def("solve_baselines", solve_baselines, nanobind::arg("knots").noconvert(),
+    module.def("add_to_gaps", bindings::apart(add_to_gaps), nanobind::arg("visits"),
+               nanobind::arg("given").noconvert(), nanobind::arg("gaps").noconvert(),
+               nanobind::arg("n_threads"));
+    module.def("factorize_baselines", bindings::apart(factorize_baselines),
+               nanobind::arg("knots").noconvert(), nanobind::arg("priors").noconvert(),
+               nanobind::arg("diagonal").noconvert(), nanobind::arg("beside").noconvert(),
+               nanobind::arg("factor").noconvert());
+    module.def("solve_baselines", bindings::apart(solve_baselines), nanobind::arg("knots").noconvert(),
                nanobind::arg("factor").noconvert(), nanobind::arg("values").noconvert(),
                nanobind::arg("largest").noconvert(), nanobind::arg("n_threads"));
 }

@@ -76,14 +76,15 @@ inline void count_gaps(In<std::uint8_t> bits, In<std::int64_t> begins, In<std::i
 
 inline void bind_gaps(nanobind::module_& module) {
     namespace nb = nanobind;
-    module.def("count_slots", count_slots, nb::arg("bits").noconvert(), nb::arg("length"), nb::arg("chunk"),
-               nb::arg("counts").noconvert());
-    module.def("find_slots", find_slots, nb::arg("bits").noconvert(), nb::arg("length"), nb::arg("begin"),
-               nb::arg("end"), nb::arg("shift"), nb::arg("out").noconvert());
-    module.def("first_slots", first_slots, nb::arg("bits").noconvert(), nb::arg("length"), nb::arg("chunk"),
-               nb::arg("before").noconvert(), nb::arg("positions").noconvert(), nb::arg("slots").noconvert());
-    module.def("count_gaps", count_gaps, nb::arg("bits").noconvert(), nb::arg("begins").noconvert(),
-               nb::arg("ends").noconvert(), nb::arg("counts").noconvert());
+    module.def("count_slots", bindings::apart(count_slots), nb::arg("bits").noconvert(), nb::arg("length"),
+               nb::arg("chunk"), nb::arg("counts").noconvert());
+    module.def("find_slots", bindings::apart(find_slots), nb::arg("bits").noconvert(), nb::arg("length"),
+               nb::arg("begin"), nb::arg("end"), nb::arg("shift"), nb::arg("out").noconvert());
+    module.def("first_slots", bindings::apart(first_slots), nb::arg("bits").noconvert(), nb::arg("length"),
+               nb::arg("chunk"), nb::arg("before").noconvert(), nb::arg("positions").noconvert(),
+               nb::arg("slots").noconvert());
+    module.def("count_gaps", bindings::apart(count_gaps), nb::arg("bits").noconvert(),
+               nb::arg("begins").noconvert(), nb::arg("ends").noconvert(), nb::arg("counts").noconvert());
 }
 
 }  // namespace bindings

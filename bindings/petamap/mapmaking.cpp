@@ -348,25 +348,24 @@ void bind_tables(nb::module_& module) {
 
 template <class Table>
 void bind_passes(nb::module_& module) {
-    module.def(
-        "sum_weights",
-        [](const Table& samples, int n_stokes, In<double> weights, double scale, Out<std::int64_t, 3> sums) {
-            sum_weights(samples, n_stokes, weights, scale, sums);
-        },
-        nb::arg("samples"), nb::arg("n_stokes"), nb::arg("weights").noconvert(), nb::arg("scale"),
-        nb::arg("sums").noconvert());
-    module.def(
-        "apply",
-        [](const Table& samples, const Kernels& kernels, In<double, 3> map, In<double, 2> gaps,
-           In<double> scales, Out<std::int64_t, 4> sums, Out<std::int64_t, 3> gap_sums,
-           const TemplateTable* templates, const JointTable* joint, std::optional<std::int64_t> n_threads) {
-            apply(samples, kernels, map, gaps, scales, sums, gap_sums, templates, joint,
-                  n_threads.value_or(length(sums.shape(0))));
-        },
-        nb::arg("samples"), nb::arg("kernels"), nb::arg("map").noconvert(), nb::arg("gaps").noconvert(),
-        nb::arg("scales").noconvert(), nb::arg("sums").noconvert(), nb::arg("gap_sums").noconvert(),
-        nb::arg("templates").none() = nb::none(), nb::arg("joint").none() = nb::none(),
-        nb::arg("n_threads").none() = nb::none());
+    module.def("sum_weights",
+               bindings::apart(
+                   +[](const Table& samples, int n_stokes, In<double> weights, double scale,
+                       Out<std::int64_t, 3> sums) { sum_weights(samples, n_stokes, weights, scale, sums); }),
+               nb::arg("samples"), nb::arg("n_stokes"), nb::arg("weights").noconvert(), nb::arg("scale"),
+               nb::arg("sums").noconvert());
+    module.def("apply",
+               bindings::apart(+[](const Table& samples, const Kernels& kernels, In<double, 3> map,
+                                   In<double, 2> gaps, In<double> scales, Out<std::int64_t, 4> sums,
+                                   Out<std::int64_t, 3> gap_sums, const TemplateTable* templates,
+                                   const JointTable* joint, std::optional<std::int64_t> n_threads) {
+                   apply(samples, kernels, map, gaps, scales, sums, gap_sums, templates, joint,
+                         n_threads.value_or(length(sums.shape(0))));
+               }),
+               nb::arg("samples"), nb::arg("kernels"), nb::arg("map").noconvert(),
+               nb::arg("gaps").noconvert(), nb::arg("scales").noconvert(), nb::arg("sums").noconvert(),
+               nb::arg("gap_sums").noconvert(), nb::arg("templates").none() = nb::none(),
+               nb::arg("joint").none() = nb::none(), nb::arg("n_threads").none() = nb::none());
 }
 
 }  // namespace
@@ -398,44 +397,46 @@ NB_MODULE(_mapmaking, module) {
     bind_tables(module);
     bind_passes<KeptTable>(module);
     bind_passes<ExpandedTable>(module);
-    module.def("filter_block", filter_block, nb::arg("block").noconvert(), nb::arg("kernels"),
-               nb::arg("input").noconvert(), nb::arg("time").noconvert());
-    module.def("add_weights", add_weights, nb::arg("pixels").noconvert(),
+    module.def("filter_block", bindings::apart(filter_block), nb::arg("block").noconvert(),
+               nb::arg("kernels"), nb::arg("input").noconvert(), nb::arg("time").noconvert());
+    module.def("add_weights", bindings::apart(add_weights), nb::arg("pixels").noconvert(),
                nb::arg("angles").noconvert().none(), nb::arg("gains").noconvert().none(),
                nb::arg("intensity"), nb::arg("efficiency"), nb::arg("n_stokes"), nb::arg("weight"),
                nb::arg("scale"), nb::arg("sums").noconvert());
-    module.def("add_binned", add_binned, nb::arg("pixels").noconvert(), nb::arg("angles").noconvert().none(),
-               nb::arg("intensity"), nb::arg("efficiency"), nb::arg("n_stokes"),
-               nb::arg("signal").noconvert(), nb::arg("weight"), nb::arg("weight_scale"),
+    module.def("add_binned", bindings::apart(add_binned), nb::arg("pixels").noconvert(),
+               nb::arg("angles").noconvert().none(), nb::arg("intensity"), nb::arg("efficiency"),
+               nb::arg("n_stokes"), nb::arg("signal").noconvert(), nb::arg("weight"), nb::arg("weight_scale"),
                nb::arg("signal_scale"), nb::arg("low_bits"), nb::arg("sums").noconvert());
-    module.def("add_signals", add_signals, nb::arg("pixels").noconvert(),
+    module.def("add_signals", bindings::apart(add_signals), nb::arg("pixels").noconvert(),
                nb::arg("angles").noconvert().none(), nb::arg("gains").noconvert().none(),
                nb::arg("intensity"), nb::arg("efficiency"), nb::arg("filtered").noconvert(),
                nb::arg("data").noconvert(), nb::arg("weight"), nb::arg("scale"), nb::arg("low_bits"),
                nb::arg("sums").noconvert(), nb::arg("gap_sums").noconvert(), nb::arg("largest").noconvert());
     module.attr("LEVEL_CHUNK") = pm::kLevelChunk;
-    module.def("zero_gaps", zero_gaps, nb::arg("pixels").noconvert(), nb::arg("unit"),
+    module.def("zero_gaps", bindings::apart(zero_gaps), nb::arg("pixels").noconvert(), nb::arg("unit"),
                nb::arg("signals").noconvert());
-    module.def("chunk_means", chunk_means, nb::arg("signal").noconvert(), nb::arg("pixels").noconvert(),
-               nb::arg("means").noconvert(), nb::arg("valid").noconvert());
-    module.def("level_steps", level_steps, nb::arg("signal").noconvert(), nb::arg("pixels").noconvert(),
-               nb::arg("times"), nb::arg("fewest"));
-    module.def("add_template_signals", add_template_signals, nb::arg("templates"),
+    module.def("chunk_means", bindings::apart(chunk_means), nb::arg("signal").noconvert(),
+               nb::arg("pixels").noconvert(), nb::arg("means").noconvert(), nb::arg("valid").noconvert());
+    module.def("level_steps", bindings::apart(level_steps), nb::arg("signal").noconvert(),
+               nb::arg("pixels").noconvert(), nb::arg("times"), nb::arg("fewest"));
+    module.def("add_template_signals", bindings::apart(add_template_signals), nb::arg("templates"),
                nb::arg("block").noconvert(), nb::arg("pixels").noconvert(), nb::arg("filtered").noconvert(),
                nb::arg("scale"), nb::arg("low_bits"), nb::arg("sums").noconvert());
-    module.def("scan_templates", scan_templates, nb::arg("templates"), nb::arg("block").noconvert(),
-               nb::arg("pixels").noconvert(), nb::arg("amplitudes").noconvert(), nb::arg("begin"),
-               nb::arg("time").noconvert());
-    module.def("settle_words", settle_words, nb::arg("words").noconvert(), nb::arg("number"), nb::arg("unit"),
-               nb::arg("low_bits"), nb::arg("values").noconvert(), nb::arg("n_threads"));
-    module.def("scan", scan, nb::arg("pixels").noconvert(), nb::arg("angles").noconvert().none(),
-               nb::arg("gains").noconvert().none(), nb::arg("intensity"), nb::arg("efficiency"),
-               nb::arg("map").noconvert(), nb::arg("gaps").noconvert(), nb::arg("time").noconvert());
-    module.def("localize", localize, nb::arg("index"), nb::arg("flags").noconvert().none(),
+    module.def("scan_templates", bindings::apart(scan_templates), nb::arg("templates"),
+               nb::arg("block").noconvert(), nb::arg("pixels").noconvert(), nb::arg("amplitudes").noconvert(),
+               nb::arg("begin"), nb::arg("time").noconvert());
+    module.def("settle_words", bindings::apart(settle_words), nb::arg("words").noconvert(), nb::arg("number"),
+               nb::arg("unit"), nb::arg("low_bits"), nb::arg("values").noconvert(), nb::arg("n_threads"));
+    module.def("scan", bindings::apart(scan), nb::arg("pixels").noconvert(),
+               nb::arg("angles").noconvert().none(), nb::arg("gains").noconvert().none(),
+               nb::arg("intensity"), nb::arg("efficiency"), nb::arg("map").noconvert(),
+               nb::arg("gaps").noconvert(), nb::arg("time").noconvert());
+    module.def("localize", bindings::apart(localize), nb::arg("index"), nb::arg("flags").noconvert().none(),
                nb::arg("pixels").noconvert());
-    module.def("number_gaps", number_gaps, nb::arg("gap_length"), nb::arg("position"), nb::arg("base"),
+    module.def("number_gaps", bindings::apart(number_gaps), nb::arg("gap_length"), nb::arg("position"),
+               nb::arg("base"), nb::arg("pixels").noconvert());
+    module.def("renumber", bindings::apart(renumber), nb::arg("table").noconvert(),
                nb::arg("pixels").noconvert());
-    module.def("renumber", renumber, nb::arg("table").noconvert(), nb::arg("pixels").noconvert());
     bind_gaps(module);
     bind_vectors(module);
     bind_baselines(module);

@@ -72,11 +72,11 @@ std::int64_t cover_pixels(const PointingArguments& arguments, In<double> grid_nu
 }  // namespace
 
 NB_MODULE(_planning, module) {
-    module.def("cover_pixels", &cover_pixels, nb::arg("arguments"), nb::arg("grid").noconvert(),
-               nb::arg("shift"), nb::arg("chosen").noconvert(), nb::arg("sparse_arguments"),
-               nb::arg("scan_grid").noconvert(), nb::arg("near").noconvert().none(), nb::arg("stride"),
-               nb::arg("ranges").noconvert(), nb::arg("seen").noconvert(), nb::arg("counts").noconvert(),
-               nb::arg("summed").noconvert().none() = nb::none(),
-               nb::arg("sums").noconvert().none() = nb::none(), nb::arg("n_stokes") = 1,
-               nb::arg("scale") = 1.0);
+    module.def(
+        "cover_pixels", bindings::apart(cover_pixels), nb::arg("arguments"), nb::arg("grid").noconvert(),
+        nb::arg("shift"), nb::arg("chosen").noconvert(), nb::arg("sparse_arguments"),
+        nb::arg("scan_grid").noconvert(), nb::arg("near").noconvert().none(), nb::arg("stride"),
+        nb::arg("ranges").noconvert(), nb::arg("seen").noconvert(), nb::arg("counts").noconvert(),
+        nb::arg("summed").noconvert().none() = nb::none(), nb::arg("sums").noconvert().none() = nb::none(),
+        nb::arg("n_stokes") = 1, nb::arg("scale") = 1.0);
 }

@@ -78,15 +78,16 @@ void unit(In<double, 2> quaternions, Out<double, 2> out) {
 }  // namespace
 
 NB_MODULE(_pointing, module) {
-    module.def("expand", &expand, nb::arg("arguments"), nb::arg("grid").noconvert(), nb::arg("detector"),
-               nb::arg("start"), nb::arg("pixels").noconvert(), nb::arg("angles").noconvert().none());
-    module.def("directions", &directions, nb::arg("arguments"), nb::arg("detector"), nb::arg("start"),
-               nb::arg("vectors").noconvert(), nb::arg("angles").noconvert());
-    module.def("quaternions", &quaternions, nb::arg("arguments"), nb::arg("detector"), nb::arg("start"),
-               nb::arg("out").noconvert());
-    module.def("unit", &unit, nb::arg("quaternions").noconvert(), nb::arg("out").noconvert());
-    module.def("attitudes", &attitudes, nb::arg("theta").noconvert(), nb::arg("phi").noconvert(),
-               nb::arg("psi").noconvert(), nb::arg("out").noconvert());
-    module.def("response_angles", &response_angles, nb::arg("psi").noconvert(),
+    module.def("expand", bindings::apart(expand), nb::arg("arguments"), nb::arg("grid").noconvert(),
+               nb::arg("detector"), nb::arg("start"), nb::arg("pixels").noconvert(),
+               nb::arg("angles").noconvert().none());
+    module.def("directions", bindings::apart(directions), nb::arg("arguments"), nb::arg("detector"),
+               nb::arg("start"), nb::arg("vectors").noconvert(), nb::arg("angles").noconvert());
+    module.def("quaternions", bindings::apart(quaternions), nb::arg("arguments"), nb::arg("detector"),
+               nb::arg("start"), nb::arg("out").noconvert());
+    module.def("unit", bindings::apart(unit), nb::arg("quaternions").noconvert(), nb::arg("out").noconvert());
+    module.def("attitudes", bindings::apart(attitudes), nb::arg("theta").noconvert(),
+               nb::arg("phi").noconvert(), nb::arg("psi").noconvert(), nb::arg("out").noconvert());
+    module.def("response_angles", bindings::apart(response_angles), nb::arg("psi").noconvert(),
                nb::arg("angles").noconvert());
 }

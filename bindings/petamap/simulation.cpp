@@ -117,21 +117,22 @@ void philox4x32(In<std::uint32_t, 2> counters, In<std::uint32_t> key, Out<std::u
 }  // namespace
 
 NB_MODULE(_simulation, module) {
-    module.def("philox4x32", &philox4x32, nb::arg("counters").noconvert(), nb::arg("key").noconvert(),
-               nb::arg("out").noconvert());
+    module.def("philox4x32", bindings::apart(philox4x32), nb::arg("counters").noconvert(),
+               nb::arg("key").noconvert(), nb::arg("out").noconvert());
     module.attr("GROUP") = simulation::kGroup;
     module.attr("FACTOR") = simulation::kFactor;
     module.attr("TAPS") = simulation::kTaps;
-    module.def("gaussians", &gaussians, nb::arg("words").noconvert(), nb::arg("group"),
+    module.def("gaussians", bindings::apart(gaussians), nb::arg("words").noconvert(), nb::arg("group"),
                nb::arg("out").noconvert());
-    module.def("add_noise", &add_noise, nb::arg("filters").noconvert(), nb::arg("interpolation").noconvert(),
-               nb::arg("words").noconvert(), nb::arg("start"), nb::arg("scale"), nb::arg("out").noconvert(),
+    module.def("add_noise", bindings::apart(add_noise), nb::arg("filters").noconvert(),
+               nb::arg("interpolation").noconvert(), nb::arg("words").noconvert(), nb::arg("start"),
+               nb::arg("scale"), nb::arg("out").noconvert(), nb::arg("n_threads"));
+    module.def("add_skies", bindings::apart(add_skies), nb::arg("values").noconvert(),
+               nb::arg("pixels").noconvert(), nb::arg("weights").noconvert().none(),
+               nb::arg("angles").noconvert().none(), nb::arg("gains").noconvert().none(),
+               nb::arg("intensity"), nb::arg("efficiency"), nb::arg("outs").noconvert(),
                nb::arg("n_threads"));
-    module.def("add_skies", &add_skies, nb::arg("values").noconvert(), nb::arg("pixels").noconvert(),
-               nb::arg("weights").noconvert().none(), nb::arg("angles").noconvert().none(),
-               nb::arg("gains").noconvert().none(), nb::arg("intensity"), nb::arg("efficiency"),
-               nb::arg("outs").noconvert(), nb::arg("n_threads"));
-    module.def("add_point_sources", &add_point_sources, nb::arg("sources").noconvert(),
+    module.def("add_point_sources", bindings::apart(add_point_sources), nb::arg("sources").noconvert(),
                nb::arg("amplitudes").noconvert(), nb::arg("sigmas").noconvert(),
                nb::arg("directions").noconvert(), nb::arg("gains").noconvert().none(),
                nb::arg("out").noconvert(), nb::arg("n_threads"));

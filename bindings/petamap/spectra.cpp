@@ -8,8 +8,8 @@ namespace spectra = petamap::spectra;
 NB_MODULE(_spectra, module) {
     module.def(
         "coupling",
-        [](In<double, 2> windows, In<double> central, std::int64_t first, std::int64_t stop,
-           Out<double, 3> out, int n_threads) {
+        bindings::apart(+[](In<double, 2> windows, In<double> central, std::int64_t first, std::int64_t stop,
+                            Out<double, 3> out, int n_threads) {
             const auto n = static_cast<std::int64_t>(out.shape(1));
             const auto n_w = static_cast<std::int64_t>(windows.shape(1));
             require(windows.shape(0) == 4 && n_w > 0, "four windows");
@@ -20,7 +20,7 @@ NB_MODULE(_spectra, module) {
             nb::gil_scoped_release release;
             spectra::coupling(windows.data(), n_w - 1, central.data(), n - 1, first, stop, out.data(),
                               n_threads);
-        },
+        }),
         nb::arg("windows").noconvert(), nb::arg("central").noconvert(), nb::arg("first"), nb::arg("stop"),
         nb::arg("out").noconvert(), nb::arg("n_threads"));
 }

@@ -193,32 +193,36 @@ inline void add_hashes(In<std::int64_t> keys, In<double, 2> values, int kind, Ou
 }
 
 inline void bind_vectors(nb::module_& module) {
-    module.def("clear", clear, nb::arg("values").noconvert(), nb::arg("n_threads"));
-    module.def("fold", fold, nb::arg("sums").noconvert(), nb::arg("out").noconvert(), nb::arg("n_threads"));
-    module.def("settle", settle, nb::arg("p").noconvert(), nb::arg("q").noconvert(),
+    module.def("clear", bindings::apart(clear), nb::arg("values").noconvert(), nb::arg("n_threads"));
+    module.def("fold", bindings::apart(fold), nb::arg("sums").noconvert(), nb::arg("out").noconvert(),
+               nb::arg("n_threads"));
+    module.def("settle", bindings::apart(settle), nb::arg("p").noconvert(), nb::arg("q").noconvert(),
                nb::arg("steps").noconvert(), nb::arg("limbs").noconvert(), nb::arg("n_threads"),
                nb::arg("copies").noconvert().none() = nb::none());
-    module.def("advance", advance, nb::arg("alphas").noconvert(), nb::arg("q").noconvert(),
+    module.def("advance", bindings::apart(advance), nb::arg("alphas").noconvert(), nb::arg("q").noconvert(),
                nb::arg("inverse").noconvert(), nb::arg("r").noconvert(), nb::arg("limbs").noconvert(),
                nb::arg("n_threads"));
-    module.def("subtract", subtract, nb::arg("alphas").noconvert(), nb::arg("q").noconvert(),
+    module.def("subtract", bindings::apart(subtract), nb::arg("alphas").noconvert(), nb::arg("q").noconvert(),
                nb::arg("r").noconvert(), nb::arg("n_threads"));
-    module.def("dots", dots, nb::arg("a").noconvert(), nb::arg("b").noconvert(), nb::arg("limbs").noconvert(),
-               nb::arg("n_threads"));
-    module.def("turn", turn, nb::arg("alphas").noconvert(), nb::arg("betas").noconvert(),
+    module.def("dots", bindings::apart(dots), nb::arg("a").noconvert(), nb::arg("b").noconvert(),
+               nb::arg("limbs").noconvert(), nb::arg("n_threads"));
+    module.def("turn", bindings::apart(turn), nb::arg("alphas").noconvert(), nb::arg("betas").noconvert(),
                nb::arg("z").noconvert(), nb::arg("x").noconvert(), nb::arg("p").noconvert(),
                nb::arg("largest").noconvert(), nb::arg("n_threads"));
-    module.def("precondition", precondition, nb::arg("inverse").noconvert(), nb::arg("input").noconvert(),
-               nb::arg("out").noconvert(), nb::arg("n_threads"));
-    module.def("space_products", space_products, nb::arg("vectors").noconvert(), nb::arg("given").noconvert(),
-               nb::arg("space_scales").noconvert(), nb::arg("scales").noconvert(), nb::arg("low_bits"),
-               nb::arg("sums").noconvert(), nb::arg("n_threads"));
-    module.def("space_add", space_add, nb::arg("vectors").noconvert(), nb::arg("amounts").noconvert(),
-               nb::arg("to").noconvert(), nb::arg("largest").noconvert(), nb::arg("n_threads"));
-    module.def("add_hashes", add_hashes, nb::arg("keys").noconvert(), nb::arg("values").noconvert(),
-               nb::arg("kind"), nb::arg("sums").noconvert(), nb::arg("n_threads"));
-    module.def("invert", invert, nb::arg("n_stokes"), nb::arg("rcond_min"), nb::arg("matrices").noconvert(),
-               nb::arg("rcond").noconvert(), nb::arg("n_threads"));
+    module.def("precondition", bindings::apart(precondition), nb::arg("inverse").noconvert(),
+               nb::arg("input").noconvert(), nb::arg("out").noconvert(), nb::arg("n_threads"));
+    module.def("space_products", bindings::apart(space_products), nb::arg("vectors").noconvert(),
+               nb::arg("given").noconvert(), nb::arg("space_scales").noconvert(),
+               nb::arg("scales").noconvert(), nb::arg("low_bits"), nb::arg("sums").noconvert(),
+               nb::arg("n_threads"));
+    module.def("space_add", bindings::apart(space_add), nb::arg("vectors").noconvert(),
+               nb::arg("amounts").noconvert(), nb::arg("to").noconvert(), nb::arg("largest").noconvert(),
+               nb::arg("n_threads"));
+    module.def("add_hashes", bindings::apart(add_hashes), nb::arg("keys").noconvert(),
+               nb::arg("values").noconvert(), nb::arg("kind"), nb::arg("sums").noconvert(),
+               nb::arg("n_threads"));
+    module.def("invert", bindings::apart(invert), nb::arg("n_stokes"), nb::arg("rcond_min"),
+               nb::arg("matrices").noconvert(), nb::arg("rcond").noconvert(), nb::arg("n_threads"));
 }
 
 }  // namespace bindings

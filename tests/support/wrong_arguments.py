@@ -128,6 +128,19 @@ class Wrong:
         held = [number for number in self.numbers if limits.min <= number <= limits.max]
         return self.pick([*held, limits.min, limits.max, int(self.rng.integers(0, 100))])
 
+    def overlapping(self, arguments: list[Any]) -> list[Any]:
+        """Return arguments of which one array lies in the memory of another one, if there are two."""
+        made = list(arguments)
+        arrays = [i for i, one in enumerate(made) if isinstance(one, np.ndarray) and one.size]
+        if len(arrays) < 2:
+            return made
+        one, other = (arrays[int(k)] for k in self.rng.choice(len(arrays), 2, replace=False))
+        small, large = sorted((one, other), key=lambda i: made[i].nbytes)
+        memory = made[large].reshape(-1).view(np.uint8)[: made[small].nbytes]
+        if memory.nbytes == made[small].nbytes and made[large].flags.c_contiguous:
+            made[small] = memory.view(made[small].dtype).reshape(made[small].shape)
+        return made
+
     def changed_object(self, value: Any) -> Any:
         """Return another object of the class of one, or one with another property."""
         name = type(value).__name__
@@ -218,6 +231,8 @@ def make_calls(target: str, seed: int, n_calls: int) -> Iterator[tuple[str, Call
         else:
             made = wrong.almost(right())
         guarded = wrong.guard(made)
+        if number % 8 == 5:
+            guarded = wrong.overlapping(guarded)
         yield f"{made!r:.300}".replace("\n", " "), lambda guarded=guarded: value(*guarded)
 
 

@@ -39,7 +39,10 @@ def load_cached(name: str) -> Any:
     """
     path = cache_folder() / name
     try:
-        return json.loads(read_text(path)) if path.exists() else None
+        path.stat()
+        return json.loads(read_text(path))
+    except FileNotFoundError:
+        return None
     except (UserError, OSError, ValueError, RecursionError) as error:
         warnings.warn(f"{path} is ignored: {error}", stacklevel=2)
         return None

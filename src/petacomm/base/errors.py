@@ -45,7 +45,7 @@ class UserError(Exception):
         self.mend = mend
 
     def __str__(self) -> str:
-        text = f"{self.where}: {self.what}" if self.where else self.what
+        text = f"{_escaped(self.where)}: {self.what}" if self.where else self.what
         return f"{text} ({self.mend})" if self.mend else text
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -219,5 +219,10 @@ def require_known(what: str, word: str, known: Iterable[str]) -> None:
 
 def printable(text: str) -> str:
     """Return text from a file for use in a message, escaped and cut to 400 characters."""
-    escaped = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text[:_LONGEST])
+    escaped = _escaped(text[:_LONGEST])
     return escaped if len(text) <= _LONGEST else escaped + "..."
+
+
+def _escaped(text: str) -> str:
+    """Return text on one line, whatever a file's name has."""
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)

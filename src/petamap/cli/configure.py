@@ -47,7 +47,7 @@ def add_commands(commands: Any) -> None:
     add_configuration_arguments(parser, files=TO_PLAN)
     parser.add_argument(
         "--hash", metavar="LIST", type=Path,
-        help="write the SHA-256 of all files that the sources read; where LIST exists, compare with it",
+        help="write the SHA-256 of all files that a run reads; where LIST exists, compare with it",
     )  # fmt: skip
     parser.set_defaults(handler=_check)
     parser = commands.add_parser(
@@ -107,12 +107,12 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _compare_or_list(config: RunConfig, listing: Path) -> None:
-    """Compare the files of the sources with a list of their SHA-256, or write it."""
+    """Compare the files that a run reads with a list of their SHA-256, or write it."""
     from petamap.data.input_files import check_hashes, input_files, write_hashes
 
     files = input_files(config)
     if not files:
-        raise ConfigError("no source reads a file", mend="leave --hash away")
+        raise ConfigError("no file is read", mend="leave --hash away")
     if listing.exists():
         check_hashes(listing, files)
         inform(f"{_count(len(files), 'file')} as {listing} says")

@@ -93,6 +93,9 @@ def _slurm(arguments: argparse.Namespace) -> int:
 
 def job_script(arguments: argparse.Namespace, name: str, out: str, size: JobSize, seconds: float) -> str:
     """Return the text of a job script."""
+    for text in (arguments.account or "", *arguments.sbatch):
+        if not text.isprintable():
+            raise ConfigError(f"{text!r} is no option of sbatch", mend="give it on one line")
     hours, minutes = divmod(int(-(-seconds // 60)), 60)
     options = {
         "job-name": name,

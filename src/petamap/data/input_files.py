@@ -1,4 +1,4 @@
-"""Files that the sources of a run read: which have checksums of their own, and a list of SHA-256 for all."""
+"""Files that a run reads: which have checksums of their own, and a list of SHA-256 for all."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import hashlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from petacomm.base.errors import ConfigError, DataError
 from petacomm.base.files import read_text, require_file, write_text
 from petamap.data.config import RunConfig
-from petamap.data.config.model import SourceConfig
+from petamap.data.config.fields import option_fields
 from petamap.data.formats.volume_header import FORMAT
 
 _LOOKED_AT = 20  # files of each source that are looked at for checksums
@@ -22,26 +21,44 @@ _PIECE_BYTES = 1 << 22
 _COMPRESSED = {".gz", ".xz", ".bz2", ".zip"}  # formats with a checksum of the content
 _FITS = {".fits", ".fit"}
 _HDF5 = {".h5", ".hdf5"}
-_VERIFY_FITS = {"sky-map", "solved-templates", "leakage"}  # kinds of sources that verify DATASUM
+# kinds of sources, and options of sections, that verify DATASUM
+_VERIFY_FITS = {"sky-map", "solved-templates", "leakage", "compare", "compare_binned", "mask"}
 _LINE = re.compile(r"([0-9a-f]{64}) [ *](.+)")
 
 
 def input_files(config: RunConfig) -> list[Path]:
-    """Return the files that the sources of a run read, sorted: of folders, all within them.
+    """Return the files that a run and its spectra read, sorted: of folders, all within them.
 
-    Hidden files are left away.
+    Hidden files are left away, and so are configurations, whose values the summary of a run has.
     """
-    return sorted({path for entry in config.sources for path in _files(entry, config.folder)})
+    return sorted({path for _, files in _named_files(config) for path in files})
 
 
-def _files(entry: SourceConfig, folder: Path) -> Iterator[Path]:
-    for field in fields(entry.options):
-        value = getattr(entry.options, field.name)
-        if not field.metadata.get("path") or not value:
-            continue
-        path = folder / value
-        within = sorted(path.rglob(_WITHIN.get(entry.kind, "*"))) if path.is_dir() else [path]
-        yield from (one for one in within if one.is_file() and not one.name.startswith("."))
+def _named_files(config: RunConfig) -> Iterator[tuple[str, list[Path]]]:
+    """Yield the files of each source with its kind, and those of other options with their names."""
+    for entry in config.sources:
+        paths = [config.folder / value for value in _named(entry.options).values()]
+        yield entry.kind, [one for path in paths for one in _within(path, entry.kind)]
+    for section in (config.products, config.spectra):
+        for name, value in _named(section).items():
+            yield name, list(_within(config.folder / value, name))
+
+
+def _named(options: Any) -> dict[str, str]:
+    """Return the paths of files that options hold, by their names."""
+    kind: type = type(options)
+    held = {name: (field, getattr(options, name)) for name, field in option_fields(kind).items()}
+    return {
+        name: value
+        for name, (field, value) in held.items()
+        if isinstance(value, str) and field.holds_path(value)
+    }
+
+
+def _within(path: Path, kind: str) -> Iterator[Path]:
+    """Yield a file, or those of a folder that a source of this kind reads."""
+    within = sorted(path.rglob(_WITHIN.get(kind, "*"))) if path.is_dir() else [path]
+    yield from (one for one in within if one.is_file() and not one.name.startswith("."))
 
 
 def unchecked_note(config: RunConfig) -> str:
@@ -51,9 +68,8 @@ def unchecked_note(config: RunConfig) -> str:
     """
     found: set[Path] = set()
     n_files = n_looked_at = 0
-    for entry in config.sources:
-        files = list(_files(entry, config.folder))
-        found |= {path for path in files[:_LOOKED_AT] if not has_checksums(path, entry.kind)}
+    for kind, files in _named_files(config):
+        found |= {path for path in files[:_LOOKED_AT] if not has_checksums(path, kind)}
         n_files, n_looked_at = n_files + len(files), n_looked_at + min(len(files), _LOOKED_AT)
     if not found:
         return ""
@@ -74,7 +90,7 @@ def has_checksums(path: Path, kind: str) -> bool:
     ----------
     path : Path
     kind : str
-        Kind of the source.
+        Kind of the source, or name of the option of a section.
     """
     suffix = path.suffix.lower()
     if suffix in _COMPRESSED:

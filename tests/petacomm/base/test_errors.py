@@ -36,3 +36,8 @@ def test_did_you_mean():
     assert did_you_mean("n_sid", ["n_side", "stokes"]) == "did you mean 'n_side'?"
     assert did_you_mean("zzz", ["b", "a"]) == "known: a, b"
     assert did_you_mean("zzz", []) is None
+
+
+def test_a_place_is_told_on_one_line():
+    error = UserError("is no map", where="a\nb\x1b[31m.fits")
+    assert str(error) == "a\\nb\\x1b[31m.fits: is no map"

@@ -94,6 +94,7 @@ def test_memory_and_time_ask_for_more_nodes():
         (["--machine", "perlmuter"], 2, "perlmutter"),
         (["--machine", "perlmutter", "--time", "0 h"], 2, "--time 0 h (more than 0)"),
         (["--machine", "perlmutter", "--node-memory", "100 kB"], 5, "a node would need"),
+        (["--machine", "perlmutter", "--account", "a\nrm"], 2, r"'a\nrm' is no option of sbatch"),
     ],
 )
 def test_what_cannot_be_sized(folder, capsys, words, code, said):

@@ -119,6 +119,21 @@ def test_lists_that_do_not_fit(folder):
 def test_without_files(tmp_path, capsys):
     (tmp_path / "scan.toml").write_text(SCAN)
     assert main(["check", str(tmp_path / "scan.toml"), "--hash", str(tmp_path / "list")]) == 2
-    assert "no source reads a file" in capsys.readouterr().err
+    assert "no file is read" in capsys.readouterr().err
     assert main(["check", str(tmp_path / "scan.toml")]) == 0
     assert "checksums" not in capsys.readouterr().out
+
+
+def test_all_options_that_name_files_count(tmp_path):
+    """Those that may be names too, as of focal planes and spectra, and those of sections."""
+    names = "plane.toml", "cl.txt", "mask.fits", "reference.fits"
+    for name in names:
+        (tmp_path / name).write_text("")
+    made = parse_config(
+        SCAN
+        + 'focalplane = "plane.toml"\n[[source]]\nkind = "sky-spectra"\nspectra = "cl.txt"\n'
+        + '[products]\ncompare = "reference.fits"\n[spectra]\nmask = "mask.fits"\n',
+        tmp_path / "run.toml",
+    )
+    assert [path.name for path in input_files(made)] == sorted(names)
+    assert "cl.txt and 3 more have no checksums: damage" in unchecked_note(made)
