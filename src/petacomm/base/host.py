@@ -10,6 +10,10 @@ import sys
 from pathlib import Path
 
 from petacomm.base.control_groups import memory_left
+from petacomm.base.errors import ResourceError
+
+# Address space that Python with NumPy, SciPy and HDF5 needs, on any number of cores; measured on few.
+_LIBRARIES_BYTES = 512 << 20
 
 
 def cpu_info(key: str) -> str:
@@ -68,6 +72,24 @@ def memory_bounds(n_processes: int = 1) -> dict[str, int]:
         "ulimit -d": _below_limit(resource.RLIMIT_DATA, "VmData:"),
     }
     return {name: max(0, value) for name, value in bounds.items() if value is not None}
+
+
+def require_address_space() -> None:
+    """Check that a process may map what its libraries need before it does any work.
+
+    OpenBLAS waits for ever, or ends the process, where it cannot.
+
+    Raises
+    ------
+    ResourceError
+        If `ulimit -v` allows less.
+    """
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit != resource.RLIM_INFINITY and limit < _LIBRARIES_BYTES:
+        raise ResourceError(
+            f"ulimit -v {limit // 1024} leaves no room for libraries",
+            mend=f"allow {_LIBRARIES_BYTES // 1024} or more",
+        )
 
 
 def available_bytes(n_processes: int = 1) -> int:

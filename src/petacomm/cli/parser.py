@@ -16,6 +16,7 @@ from typing import Any, NoReturn, Protocol
 
 from petacomm.base import console
 from petacomm.base.errors import ConfigError, ResourceError, Termination, UserError, did_you_mean
+from petacomm.base.host import require_address_space
 from petacomm.base.launcher import launched_rank, launched_size
 from petacomm.base.phases import clear_note, where_in_work
 from petacomm.base.root_cause import forget_signal, raise_of_signal, root_cause
@@ -105,6 +106,7 @@ def _run_command(parser: Parser, argv: Sequence[str] | None) -> int:
             supervise(parser.prog)
         with _raising_signals():
             arguments = parse_arguments(parser, argv)
+            require_address_space()
             _choose_output(arguments, parser.prog, sys.argv[1:] if argv is None else argv)
             code: int = arguments.handler(arguments)
     except SystemExit:

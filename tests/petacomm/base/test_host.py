@@ -46,3 +46,12 @@ def test_the_limit_of_a_process_is_its_own():
         ["/bin/sh", "-c", 'ulimit -v 8388608; exec "$0" "$@"', sys.executable, "-c", code], check=True
     )
     assert 7 << 30 < int(ended.stdout) < 8 << 30
+
+
+def test_a_limit_without_room_for_libraries_is_told_at_once():
+    words = ["-m", "petamap.cli.main", "plan", "--machines"]
+    done = run_command(["/bin/sh", "-c", 'ulimit -v 200000; exec "$0" "$@"', sys.executable, *words])
+    assert done.returncode == 5
+    assert done.stderr == (
+        "petamap: error: ulimit -v 200000 leaves no room for libraries (allow 524288 or more)\n"
+    )
