@@ -22,10 +22,10 @@ from petacomm.topology import (
     Machine,
     Network,
     NodeMode,
-    Torus,
     bluegene_partition,
     describes_switches,
     load_machine,
+    machine_torus,
     make_network,
     parse_shape,
 )
@@ -180,7 +180,7 @@ def _make_partition(machine: Machine, shape: tuple[int, ...], mode: str) -> Blue
     kind = machine.network.get("kind")
     if kind not in ("torus", "mesh"):
         raise ConfigError(f"machine '{machine.name}' is a {kind}, not a torus", mend="give --ranks instead")
-    grid = Torus(shape, kind == "torus")
+    grid = machine_torus(machine, shape)
     if grid.n_nodes > machine.nodes:
         raise ConfigError(f"a shape of {grid.n_nodes} nodes", mend=f"{machine.name} has {machine.nodes}")
     return BlueGenePartition(grid)

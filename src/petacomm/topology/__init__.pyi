@@ -10,6 +10,7 @@ from petacomm.topology.manager import TopologyManager as TopologyManager
 from petacomm.topology.manager import local_ranks as local_ranks
 from petacomm.topology.networks import Network as Network
 from petacomm.topology.networks import describes_switches as describes_switches
+from petacomm.topology.networks import machine_torus as machine_torus
 from petacomm.topology.networks import make_network as make_network
 from petacomm.topology.networks import network_shape as network_shape
 from petacomm.topology.rectangle import find_rectangle as find_rectangle

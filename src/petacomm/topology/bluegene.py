@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from petacomm.base.errors import ConfigError
 from petacomm.topology.machine import Machine
+from petacomm.topology.networks import machine_torus
 from petacomm.topology.torus import Torus
 
 # Global interrupts are available to partitions of 32, 128, 512 nodes and multiples of 512 (section 4).
@@ -73,18 +74,12 @@ def bluegene_partition(
     ConfigError
         If the machine has no torus unit, or the shape does not fit its dimensions and size.
     """
-    unit = machine.network.get("torus_unit")
-    if not isinstance(unit, list):
+    if not isinstance(machine.network.get("torus_unit"), list):
         raise ConfigError(
             f"machine '{machine.name}' has no partitions: its file says no 'network.torus_unit'",
             mend="write torus_unit = [8, 8, 8], or make a Torus",
         )
-    grid = Torus(shape, wrap=False)
-    if grid.n_dimensions != len(unit):
-        raise ConfigError(
-            f"a partition of {grid.n_dimensions} dimensions", mend=f"{machine.name} has {len(unit)}"
-        )
+    grid = machine_torus(machine, shape)
     if grid.n_nodes > machine.nodes:
         raise ConfigError(f"a partition of {grid.n_nodes} nodes", mend=f"{machine.name} has {machine.nodes}")
-    rings = all(size % block == 0 for size, block in zip(grid.shape, unit, strict=True))
-    return BlueGenePartition(Torus(shape, rings), mode)
+    return BlueGenePartition(grid, mode)

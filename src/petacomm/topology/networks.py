@@ -64,13 +64,63 @@ def describes_switches(machine: Machine) -> bool:
     return all(key in machine.network for key in _KINDS[str(kind)])
 
 
+def machine_torus(machine: Machine, shape: Sequence[int], wrap: bool | Sequence[bool] | None = None) -> Torus:
+    """Return the grid that nodes of a machine form: a torus, a mesh, or a mixture of both.
+
+    Parameters
+    ----------
+    machine : Machine
+        Its table `network` says which dimensions are rings. With `torus_unit`, all are if the shape consists
+        of whole units, else none. With `wrap`, those that it says: true, false or one of these for each
+        dimension, which counts for shapes of as many dimensions; or "whole", those of which the shape has all
+        nodes of the machine. Else all of a torus, and none of a mesh.
+    shape : sequence of int
+        Nodes in each dimension.
+    wrap : bool or sequence of bool, optional
+        Which dimensions are rings, whatever the file says.
+
+    Returns
+    -------
+    Torus
+
+    Raises
+    ------
+    ConfigError
+        If the shape does not fit the dimensions of the file, or `wrap` is none of these.
+    """
+    if wrap is not None:
+        return Torus(shape, wrap)
+    unit, wraps = machine.network.get("torus_unit"), machine.network.get("wrap")
+    if unit is not None:
+        _require_dimensions(machine, shape, unit)
+        return Torus(shape, all(size % block == 0 for size, block in zip(shape, unit, strict=True)))
+    if wraps == "whole":
+        full = machine.network.get("shape", ())
+        _require_dimensions(machine, shape, full)
+        return Torus(shape, [size == whole for size, whole in zip(shape, full, strict=True)])
+    if isinstance(wraps, bool) or (isinstance(wraps, list) and len(wraps) == len(shape)):
+        return Torus(shape, wraps)
+    if not isinstance(wraps, list | None):
+        what = f"'network.wrap' of machine '{machine.name}' is {wraps!r}"
+        raise ConfigError(what, mend='write true, false, [true, false, true] or "whole"')
+    return Torus(shape, machine.network.get("kind") == "torus")
+
+
+def _require_dimensions(machine: Machine, shape: Sequence[int], known: Any) -> None:
+    """Raise a ConfigError unless a shape has as many dimensions as a list of the machine's file."""
+    if not isinstance(known, list) or len(known) != len(shape):
+        has = len(known) if isinstance(known, list) else "unknown ones"
+        raise ConfigError(f"a partition of {len(shape)} dimensions", mend=f"{machine.name} has {has}")
+
+
 def make_network(machine: Machine, **overrides: Any) -> Network:
     """Return the network of a machine.
 
     Parameters
     ----------
     machine : Machine
-        Its table `network` has a `kind`: torus or mesh with `shape`; fat tree with `children` and `parents`;
+        Its table `network` has a `kind`: torus or mesh with `shape`, whose rings are those of
+        `machine_torus`; fat tree with `children` and `parents`;
         dragonfly with `groups`, `routers` and `nodes_per_router`, `cables` of each pair of groups and their
         `arrangement`; percs with `supernodes`; cliques with `sizes`, from the smallest up.
     **overrides
@@ -100,6 +150,9 @@ def make_network(machine: Machine, **overrides: Any) -> Network:
             mend=did_you_mean(str(kind), list(_KINDS)),
         )
     numbers = [_number(machine, table, key) for key in _KINDS[kind]]
+    if kind in ("torus", "mesh"):
+        wrap = overrides.get("wrap", kind == "torus" if "kind" in overrides else None)
+        return machine_torus(machine, numbers[0], wrap)
     given = [key for key in ("cables", "nodes_per_router") if key in table]
     optional: dict[str, Any] = {key: _number(machine, table, key) for key in given}
     return _MAKERS[kind](numbers, table, optional)
@@ -115,10 +168,9 @@ def _chosen(optional: Mapping[str, Any], key: str) -> dict[str, Any]:
     return {key: optional[key]} if key in optional else {}
 
 
-# Networks by their kind: functions of the required numbers, the table of the file, and the optional numbers.
+# Networks of switches by their kind: functions of the required numbers, the table of the file, and the
+# optional numbers.
 _MAKERS: dict[str, Callable[[Any, Mapping[str, Any], Mapping[str, Any]], Network]] = {
-    "torus": lambda numbers, table, _: Torus(numbers[0], table.get("wrap", True)),
-    "mesh": lambda numbers, table, _: Torus(numbers[0], table.get("wrap", False)),
     "fat tree": lambda numbers, *_: FatTree(*numbers),
     "dragonfly": _make_dragonfly,
     "percs": lambda numbers, *_: percs(*numbers),

@@ -45,7 +45,7 @@ def test_a_job_is_read(tmp_path: Path) -> None:
     job = load_mapping_job(written(tmp_path, GOOD))
     assert (job.graph.n_ranks, job.resources.network, job.resources.ranks_per_node) == (
         128,
-        Torus((4, 4, 4)),
+        Torus((4, 4, 4), False),
         2,
     )
     assert (job.strategy, job.refine, job.seed, job.format) == ("auto", True, 0, None)
@@ -56,7 +56,7 @@ def test_a_job_is_read(tmp_path: Path) -> None:
 def test_the_command_line_comes_first(tmp_path: Path) -> None:
     given = {"shape": "2x4x8", "strategy": "rcm", "refine": False, "format": "bluegene", "machine": None}
     job = load_mapping_job(written(tmp_path, GOOD + '[map]\nstrategy = "greedy"\nseed = 5\n'), given)
-    assert job.resources.network == Torus((2, 4, 8))
+    assert job.resources.network == Torus((2, 4, 8), False)  # a part of a block of 8x8x8
     assert (job.strategy, job.refine, job.seed, job.format) == ("rcm", False, 5, "bluegene")
 
 
@@ -168,7 +168,7 @@ def test_variables_of_a_job_that_are_wrong(tmp_path: Path, monkeypatch: pytest.M
 def test_paths_are_relative_to_the_job(tmp_path: Path) -> None:
     (tmp_path / "halo.csv").write_text("0,1,8\n")
     (tmp_path / "hosts").write_text("a\nb\nc\n")
-    text = 'ranks = 3\n[graph]\nfile = "halo.csv"\n[machine]\nname = "bluegene-l"\nshape = [8]\n'
+    text = 'ranks = 3\n[graph]\nfile = "halo.csv"\n[machine]\nname = "bluegene-l"\nshape = [8, 1, 1]\n'
     job = load_mapping_job(written(tmp_path, text + 'nodes = "2-3,7"\nhosts = "hosts"\n'))
     assert isinstance(job.resources.network, Allocation) and job.resources.network.nodes.tolist() == [2, 3, 7]
     assert job.target.hosts == ["a", "b", "c"]
@@ -197,7 +197,7 @@ def test_graphs_of_all_kinds(tmp_path: Path, graph: str, ranks: int, edges: int 
 def test_phases_are_placed_together_and_reported_separately(tmp_path: Path) -> None:
     for name, line in (("a", "0,1,8"), ("b", "0,1,5\n1,2,7")):
         (tmp_path / f"{name}.csv").write_text(f"{line}\n")
-    head, machine = "ranks = 3\n[graph]\n", '[machine]\nname = "bluegene-l"\nshape = [3]\n'
+    head, machine = "ranks = 3\n[graph]\n", '[machine]\nname = "bluegene-l"\nshape = [3, 1, 1]\n'
     job = load_mapping_job(written(tmp_path, head + 'file = ["a.csv", "b.csv"]\n' + machine))
     assert list(job.phases) == ["a.csv", "b.csv"]
     assert job.graph.n_bytes.tolist() == [13.0, 7.0]

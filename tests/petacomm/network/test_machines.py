@@ -1,6 +1,9 @@
 """Predictions and simulations on all machines of the package, and what is said where there are no packets."""
 
+import dataclasses
+
 import pytest
+from machine_files import write_machine
 
 from petacomm.base.errors import ConfigError
 from petacomm.network import make_hardware, make_switch_hardware
@@ -97,8 +100,51 @@ def test_a_stream_on_blue_gene_gets_the_payload_of_a_link(name):
         ("tpu-v5e", "8x16", False),
         ("bluegene-q", "4x4x4x4x2", True),
         ("bluegene-p", "8x8x4", False),
+        ("xt3", "4x4x4", False),
+        ("xt3", "8x8x16", (False, False, True)),
+        ("xt3", "11x12x16", True),
+        ("fugaku", "4x4x2", True),
     ],
 )
-def test_optical_switches_and_partitions_close_rings_of_whole_units(name, shape, wrap):
+def test_rings_are_those_of_the_file_for_collectives_and_for_jobs(name, shape, wrap):
     call, _ = CollectiveQuery("barrier", name, shape=shape).resolve()
     assert call.grid == Torus(call.grid.shape, wrap)
+    machine = load_machine(name)
+    assert make_network(machine, shape=list(call.grid.shape)) == call.grid
+    assert make_network(machine, shape=list(call.grid.shape), wrap=True) == Torus(call.grid.shape)
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrap", "rings"),
+    [
+        ("torus", [True, False], (True, False)),
+        ("torus", False, False),
+        ("mesh", True, True),
+        ("mesh", None, False),
+        ("torus", [True], True),  # says nothing of two dimensions
+    ],
+)
+def test_a_file_says_which_dimensions_are_rings(tmp_path, kind, wrap, rings):
+    machine = load_machine("tpu-v4")
+    entries = {"kind": kind, "link_bandwidth": "1 GB/s"} | ({} if wrap is None else {"wrap": wrap})
+    path = tmp_path / "m.toml"
+    path.write_text(write_machine(dataclasses.replace(machine, network=entries)))
+    call, _ = CollectiveQuery("barrier", str(path), shape="4x3").resolve()
+    assert call.grid == make_network(load_machine(str(path)), shape=[4, 3]) == Torus((4, 3), rings)
+
+
+@pytest.mark.parametrize(
+    ("name", "wrap", "message"),
+    [
+        ("tpu-v4", None, "a partition of 2 dimensions .*tpu-v4 has 3"),
+        ("xt3", None, "a partition of 2 dimensions .*xt3 has 3"),
+        ("franklin", "hole", r"'network.wrap' of machine 'franklin' is 'hole' .*\"whole\""),
+        ("franklin", "whole", "a partition of 2 dimensions .*franklin has unknown ones"),
+    ],
+)
+def test_shapes_and_rings_that_do_not_fit_the_file_are_errors(name, wrap, message):
+    machine = load_machine(name)
+    if wrap is not None:
+        machine = dataclasses.replace(machine, network={**machine.network, "wrap": wrap})
+    with pytest.raises(ConfigError, match=message):
+        make_network(machine, shape=[4, 4])

@@ -11,7 +11,7 @@ import numpy as np
 
 from petacomm.base.toml import parse_toml
 from petacomm.mapping.openatom.system import GST_BIG, WATER_32, WATER_256, MolecularSystem
-from petacomm.topology import TopologyManager, Torus
+from petacomm.topology import TopologyManager, load_machine, machine_torus
 
 PUBLISHED_FILE = Path(__file__).with_name("published.toml")
 
@@ -51,11 +51,7 @@ class PublishedRun:
         are tori from 512 nodes up. On the XT3, of 11x12x16 nodes, only a dimension of all 16 nodes is a ring.
         """
         cores, shapes = _PARTITIONS[self.machine]
-        shape = shapes[self.n_cores // cores]
-        rings = [False, False, shape[2] == 16]
-        if shapes is _BLUE_GENE:
-            rings = [self.n_cores // cores >= 512] * 3
-        torus = Torus(shape, rings)
+        torus = machine_torus(load_machine(self.machine_file), shapes[self.n_cores // cores])
         if shapes is _BLUE_GENE:
             return TopologyManager(torus, np.arange(self.n_cores) % torus.n_nodes)
         return TopologyManager.from_network(torus, cores)
