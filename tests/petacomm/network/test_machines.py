@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 from machine_files import write_machine
 
@@ -103,6 +104,7 @@ def test_a_stream_on_blue_gene_gets_the_payload_of_a_link(name):
         ("xt3", "4x4x4", False),
         ("xt3", "8x8x16", (False, False, True)),
         ("xt3", "11x12x16", True),
+        ("fugaku", "24x23x24x2x3x2", (True, True, True, False, True, False)),
         ("fugaku", "4x4x2", True),
     ],
 )
@@ -148,3 +150,11 @@ def test_shapes_and_rings_that_do_not_fit_the_file_are_errors(name, wrap, messag
         machine = dataclasses.replace(machine, network={**machine.network, "wrap": wrap})
     with pytest.raises(ConfigError, match=message):
         make_network(machine, shape=[4, 4])
+
+
+def test_a_node_of_fugaku_has_ten_links():
+    network = make_network(load_machine("fugaku"))
+    source, target = network.link_ends()
+    # Each cable is a link each way; no two cables join the same nodes.
+    assert set(np.bincount(source)) == set(np.bincount(target)) == {10}
+    assert len(np.unique(source * network.n_nodes + target)) == network.n_links
