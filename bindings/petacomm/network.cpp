@@ -70,6 +70,7 @@ struct Runs<TorusHardware> {
         return hardware.n_nodes() * n_outputs(hardware);
     }
     static int n_outputs(const TorusHardware& hardware) { return 2 * hardware.n_dimensions; }
+    static bool keeps_apart(const TorusHardware&) { return false; }
     static void check(const TorusHardware& hardware) {
         require_hardware(hardware);
         require(hardware.n_nodes() <= std::int64_t{1} << 22, "hardware: up to 2^22 nodes");

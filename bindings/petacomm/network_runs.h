@@ -16,7 +16,8 @@ namespace nb = nanobind;
 constexpr std::int64_t most_bytes = std::int64_t{1} << 40;
 
 // Of the hardware of a kind of network: static functions n_nodes, n_links, n_outputs (of a node, by which
-// messages may go straight on), check (which raises ValueError) and make, which makes its simulator.
+// messages may go straight on), keeps_apart (whether packets of a message do), check (which raises
+// ValueError) and make, which makes its simulator.
 template <class Hardware>
 struct Runs;
 
@@ -131,7 +132,8 @@ void bind_messages(nb::module_& module) {
                 length(source.shape(0)), source.data(),      destination.data(), bytes.data(), flags.data(),
                 heading.data(),          after_first.data(), after.data(),       segment};
             require_messages(messages, n_nodes, Runs<Hardware>::n_outputs(hardware), after.size());
-            petacomm::MessageProgram program(messages, receivers.data(), n_nodes, packing_of(hardware));
+            petacomm::MessageProgram program(messages, receivers.data(), n_nodes, packing_of(hardware),
+                                             Runs<Hardware>::keeps_apart(hardware));
             auto out = run_program(hardware, program, seed, finish, link_packets, link_bytes);
             out["waiting"] = program.n_waiting();
             out["first_waiting"] = program.first_waiting();

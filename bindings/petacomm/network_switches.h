@@ -73,6 +73,7 @@ struct Runs<SwitchedHardware> {
         return hardware.network->graph.n_links();
     }
     static int n_outputs(const SwitchedHardware&) { return 0; }
+    static bool keeps_apart(const SwitchedHardware& hardware) { return !hardware.message_gap.empty(); }
     static void check(const SwitchedHardware& h) {
         constexpr int most = 1 << 24;
         require(between(1, most, {h.granule, h.payload, h.channel}) && between(0, most, {h.header}),
@@ -86,6 +87,9 @@ struct Runs<SwitchedHardware> {
         for (const auto& ticks : h.ticks)
             require(length(ticks.size()) == packet + 1 && all_within(ticks.data(), ticks.size(), 1, most),
                     "ticks: 1 to 2^24, for each size of a packet");
+        require(h.message_gap.empty() || (length(h.message_gap.size()) == packet + 1 &&
+                                          all_within(h.message_gap.data(), h.message_gap.size(), 1, most)),
+                "message_gap: 1 to 2^24, for each size of a packet");
         const auto& kind = h.network->graph.kind;
         require(all_within(kind.data(), kind.size(), 0, length(h.ticks.size())), "kind: of hardware given");
         require(h.message_ticks >= 0 && h.message_ticks <= std::int64_t{1} << 40, "message_ticks: 0 to 2^40");
@@ -132,6 +136,7 @@ inline void bind_switches(nb::module_& module) {
         .def_rw("hop_ticks", &SwitchedHardware::hop_ticks)
         .def_rw("channel", &SwitchedHardware::channel)
         .def_rw("message_ticks", &SwitchedHardware::message_ticks)
+        .def_rw("message_gap", &SwitchedHardware::message_gap)
         .def_rw("routing", &SwitchedHardware::routing);
     bind_runs<SwitchedHardware>(module);
 }

@@ -300,6 +300,8 @@ OTHERS: dict[str, list[Callable[[], Any]]] = {
         lambda: switch_hardware_with(channel=1),
         lambda: switch_hardware_with(ticks=[]),
         lambda: switch_hardware_with(ticks=[[1]]),
+        lambda: switch_hardware_with(message_gap=[1]),
+        lambda: switch_hardware_with(message_gap=list(range(1, 10))),
         lambda: switch_hardware_with(payload=2**24),
         lambda: switch_hardware_with(routing="valiant"),
     ],

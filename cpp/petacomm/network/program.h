@@ -25,6 +25,9 @@ class Program {
     virtual bool next(std::int32_t node, Outgoing& out) = 0;
     // A node has read a packet of a message. Nodes that may go on now are added to `woken`.
     virtual void received(std::int32_t node, std::int32_t message, std::vector<std::int32_t>& woken) = 0;
+    // Whether a message of which `next` gave a packet goes on when it is released, and not before.
+    virtual bool waits_for_release(std::int32_t) const { return false; }
+    virtual void release(std::int32_t) {}
 };
 
 // What a run of a simulator has seen.

@@ -7,9 +7,10 @@
 namespace petacomm {
 
 MessageProgram::MessageProgram(const Messages& messages, const std::int32_t* hops, std::int64_t n_nodes,
-                               Packing packing)
+                               Packing packing, bool apart)
     : messages_(messages),
       packing_(packing),
+      apart_(apart),
       segment_packets_(std::max<std::int64_t>(1, packing.n_packets(messages.segment))),
       lines_(n_nodes),
       next_(messages.n, -1),
@@ -67,10 +68,14 @@ bool MessageProgram::next(std::int32_t node, Outgoing& out) {
     out.heading = messages_.heading[message];
     out.begins = i == 0;
     // Ready messages take turns, a packet each.
-    in_line_[message] = 0;
     line.head = next_[message];
-    if (sent_[message] < allowed_[message]) set_ready(message);
+    if (!apart_) release(message);
     return true;
+}
+
+void MessageProgram::release(std::int32_t message) {
+    in_line_[message] = 0;
+    if (sent_[message] < allowed_[message]) set_ready(message);
 }
 
 std::int64_t MessageProgram::slot(std::int32_t message, std::int32_t node) const {

@@ -40,11 +40,16 @@ struct Messages {
 class MessageProgram : public Program {
   public:
     // `hops` (n): of a message to a line, nodes that receive it; 1 of the others. A run in which more nodes
-    // do throws std::invalid_argument.
-    MessageProgram(const Messages& messages, const std::int32_t* hops, std::int64_t n_nodes, Packing packing);
+    // do throws std::invalid_argument. `apart`: after each packet a message waits until it is released.
+    MessageProgram(const Messages& messages, const std::int32_t* hops, std::int64_t n_nodes, Packing packing,
+                   bool apart = false);
 
     bool next(std::int32_t node, Outgoing& out) override;
     void received(std::int32_t node, std::int32_t message, std::vector<std::int32_t>& woken) override;
+    bool waits_for_release(std::int32_t message) const override {
+        return apart_ && sent_[message] < packing_.n_packets(messages_.bytes[message]);
+    }
+    void release(std::int32_t message) override;
 
     // Messages that were never sent whole; 0 after a run, unless some wait for each other.
     std::int64_t n_waiting() const;
@@ -63,10 +68,11 @@ class MessageProgram : public Program {
 
     Messages messages_;
     Packing packing_;
+    bool apart_;
     std::int64_t segment_packets_;
     std::vector<Line> lines_;
-    std::vector<std::int32_t> next_;  // in the line
-    std::vector<std::uint8_t> in_line_;
+    std::vector<std::int32_t> next_;            // in the line
+    std::vector<std::uint8_t> in_line_;         // or held, until it is released
     std::vector<std::int64_t> sent_, allowed_;  // packets of each message
     std::vector<std::int64_t> before_first_;    // messages that wait for each message
     std::vector<std::int32_t> before_;

@@ -83,6 +83,10 @@ void SwitchSimulator::dispatch(const Event& event) {
         case prepared:
             inject(at, event.packet);
             break;
+        case released:  // a message
+            program_->release(event.packet);
+            feed(at);
+            break;
     }
 }
 
@@ -290,6 +294,8 @@ void SwitchSimulator::start(std::int32_t link, int channel) {
     const std::int32_t from = out.tail;
     if (is_node(from)) {
         nodes_[from].has_packet = 0;
+        if (program_->waits_for_release(packet.message))
+            after(hardware_.message_gap[packet.granules], released, from, packet.message);
         feed(from);
     } else {
         // The buffer is free when the tail has left, which the switch before learns a hop later.

@@ -24,6 +24,8 @@ struct SwitchHardware {
     std::vector<std::int32_t> hop_ticks;           // until the header is beyond the link
     int channel = 64;                              // granules of each channel of a link
     std::int64_t message_ticks = 0;                // of a node, for each message begun
+    // From a packet of so many granules to the next of its message; empty if packets need not keep apart.
+    std::vector<std::int32_t> message_gap;
     Routing routing = Routing::minimal;
 };
 
@@ -70,7 +72,7 @@ class SwitchSimulator {
         std::uint32_t made = 0;       // packets
         std::uint8_t has_packet = 0;  // that waits for a link, or is prepared
     };
-    enum Kind : std::uint32_t { header, tail, credit, delivered, prepared };
+    enum Kind : std::uint32_t { header, tail, credit, delivered, prepared, released };
     static constexpr int kind_bits = 3;  // of Event::what; the rest is the place
 
     void dispatch(const Event& event);

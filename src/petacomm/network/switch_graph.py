@@ -58,6 +58,12 @@ class SwitchGraph:
         """Whether detours may go by way of three regions."""
         return len(np.unique(self.region[self.middles])) > 2
 
+    @property
+    def node_links(self) -> tuple[int, int]:
+        """The level of the links that leave nodes, and how many leave each."""
+        leaving = self.source < self.n_nodes
+        return int(self.level[leaving][0]), int(leaving.sum()) // self.n_nodes
+
     def kernel_network(self, detours: bool) -> Any:
         """Return the kernel's tables of the graph, with switches for detours if these are made.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 
 from petacomm.base.errors import ConfigError
@@ -32,6 +33,8 @@ class SwitchHardware:
         Bytes of the buffer of each virtual channel at the end of each link.
     message_time : float
         Seconds in which a node begins a message.
+    message_bandwidth : float
+        Largest bandwidth of one message, e.g. of one of several cards of a node.
     """
 
     packet: int
@@ -42,6 +45,7 @@ class SwitchHardware:
     hop_latency: float
     channel: int
     message_time: float = 0.0
+    message_bandwidth: float = math.inf
 
     def __post_init__(self) -> None:
         for name in ("packet", "payload", "granule", "channel", "node_bandwidth", "hop_latency"):
@@ -53,6 +57,9 @@ class SwitchHardware:
             raise ConfigError(what, mend="give one above 0 for each level")
         if not 0 <= self.message_time < float("inf"):
             raise ConfigError(f"'message_time' of the hardware is {self.message_time}", mend="give 0 or more")
+        if not self.message_bandwidth > 0:
+            what = f"'message_bandwidth' of the hardware is {self.message_bandwidth}"
+            raise ConfigError(what, mend="give more than 0")
         if not 0 <= self.packet - self.payload <= self.granule or self.packet % self.granule:
             raise ConfigError(
                 f"packets of {self.packet} bytes, {self.payload} of payload, in granules of {self.granule}",
@@ -76,7 +83,7 @@ def make_switch_hardware(machine: Machine) -> SwitchHardware:
     """Return the hardware parameters in the table `network` of the file of a machine with switches.
 
     Its `link_bandwidth` is that of all links, or `level_bandwidths` has those of each level; `message_time`
-    is 0 if it is missing.
+    is 0 if it is missing. No message is faster than the machine's `bandwidth`.
 
     Raises
     ------
@@ -101,4 +108,5 @@ def make_switch_hardware(machine: Machine) -> SwitchHardware:
         network_number(machine, "hop_latency", "time"),
         channel,
         network_number(machine, "message_time", "time") if "message_time" in machine.network else 0.0,
+        machine.bandwidth,
     )

@@ -10,6 +10,7 @@ docs/petacomm/networks.md.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias, cast, get_args
@@ -110,14 +111,17 @@ class SwitchSimulator:
         Returns
         -------
         SimulationResult
+            A node sends no faster than so many messages as there are other nodes; a single one, of few in a
+            matrix, may be faster than `message_bandwidth`.
 
         Raises
         ------
         ConfigError
             If there is nothing to send, a number is negative, or the matrix is not square.
         """
-        columns = all_to_all_columns(n_bytes, packets_per_visit, self.network.n_nodes, self.seed)
-        return self._run(_network.simulate_all_to_all, columns)
+        n_nodes = self.network.n_nodes
+        columns = all_to_all_columns(n_bytes, packets_per_visit, n_nodes, self.seed)
+        return self._run(_network.simulate_all_to_all, columns, max(1, n_nodes - 1))
 
     def simulate(self, messages: PacketMessages) -> SimulationResult:
         """Simulate a list of messages, which go to one node each.
@@ -145,9 +149,13 @@ class SwitchSimulator:
         all_columns = (*columns, np.ones(n, np.int32), *dependencies, int(messages.segment))
         return self._run(_network.simulate_messages, all_columns)
 
-    def _run(self, kernel: Any, columns: Sequence[Any]) -> SimulationResult:
+    def _run(self, kernel: Any, columns: Sequence[Any], n_messages: float = math.inf) -> SimulationResult:
+        """Run a kernel in which each node sends no more than `n_messages` at a time."""
         graph, levels = self._graph, range(-1, int(self._graph.level.max()) + 1)
         bandwidths = [self.hardware.bandwidth(level) for level in levels]
+        level, n_links = graph.node_links
+        most = n_messages * self.hardware.message_bandwidth / n_links
+        bandwidths[level + 1] = min(bandwidths[level + 1], most)
         tick = self.hardware.payload / max(bandwidths) / _TICKS
         made = self._kernel_hardware(bandwidths, tick)
         run = run_kernel(kernel, made, columns, self.seed, graph.n_nodes, len(graph.source), tick)
@@ -165,6 +173,10 @@ class SwitchSimulator:
         made.ticks = [[max(1, round(time * size / full)) for size in range(full + 1)] for time in times]
         made.hop_ticks = [max(1, round(hardware.hop_latency / tick))] * len(times)
         made.message_ticks = round(hardware.message_time / tick)
+        level, n_links = self._graph.node_links
+        if hardware.message_bandwidth < n_links * bandwidths[level + 1]:
+            gap = hardware.payload / hardware.message_bandwidth / tick
+            made.message_gap = [max(1, round(gap * size / full)) for size in range(full + 1)]
         made.routing = cast(Routing, self.routing)
         return made
 

@@ -118,6 +118,19 @@ def test_more_ranks_than_nodes_have_closed_forms_alone(tmp_path):
         ({"level_bandwidths": ["1 GB/s"] * 3}, "3 bandwidths for 2 levels"),
         ({"groups": 2}, "'ugal' without a third group"),
     ],
+@pytest.mark.parametrize("name", ["frontier", "lumi", "marenostrum5"])
+def test_a_message_is_simulated_no_faster_than_the_machine_sends_one(name):
+    bandwidth = load_machine(name).bandwidth
+    call, model = query(name, "broadcast", 2, 10_000_000)
+    simulated = simulate_collective(call, model, "binomial")
+    (predicted,) = [row for row in predict_algorithms(call, model) if row.algorithm == "binomial"]
+    assert simulated.seconds > 10e6 / bandwidth
+    assert simulated.seconds == pytest.approx(predicted.seconds, rel=0.01)
+    for algorithm in ("pairwise", "random-order"):
+        call, model = query(name, "alltoall", 2, 1_000_000)
+        assert simulate_collective(call, model, algorithm).seconds > 1e6 / bandwidth
+
+
 )
 def test_a_machine_that_cannot_be_simulated_names_what_is_wrong(tmp_path, network, message):
     with pytest.raises(ConfigError, match=message):

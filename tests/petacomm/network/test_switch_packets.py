@@ -97,6 +97,38 @@ def test_links_of_each_level_have_their_bandwidth():
     )
 
 
+ALL_KINDS = [
+    FatTree((4, 4), (1, 4)),
+    FatTree((4, 4), (2, 2)),  # nodes have two links
+    dragonfly(5, 4, 2),
+    HyperX((3, 4), 2),
+    SlimFly(5, 2),
+    DragonflyPlus(5, 3, 2, 2),
+]
+
+
+@pytest.mark.parametrize("network", ALL_KINDS)
+def test_messages_get_no_more_than_their_bandwidth_and_several_share_that_of_the_node(network):
+    cards = dataclasses.replace(HARDWARE, message_bandwidth=LINK / 4)
+    one = SwitchSimulator(network, cards).simulate(PacketMessages([0], [1], [240_000]))
+    assert 240_000 / one.seconds == pytest.approx(LINK / 4, rel=0.02)
+    n_links = SwitchSimulator(network, cards)._graph.node_links[1]
+    for n, share in ((3, 1 / 4), (4, 1 / 4), (8, n_links / 8)):
+        messages = PacketMessages([0] * n, range(1, n + 1), [240_000] * n)
+        several = SwitchSimulator(network, cards).simulate(messages)
+        assert 240_000 / several.seconds == pytest.approx(min(share, 1 / 4) * LINK, rel=0.05)
+    everyone = SwitchSimulator(network, cards).simulate_all_to_all(2400)
+    assert everyone.seconds > 2400 / (LINK / 4)
+
+
+def test_a_message_that_waits_for_another_goes_on_at_its_own_bandwidth():
+    cards = dataclasses.replace(HARDWARE, message_bandwidth=LINK / 4)
+    chain = PacketMessages([0, 1], [1, 2], [240_000] * 2, [0, 0, 1], [0], pipelined=True, segment=2400)
+    run = SwitchSimulator(dragonfly(3, 2, 2), cards).simulate(chain)
+    assert 240_000 / run.seconds == pytest.approx(LINK / 4, rel=0.03)
+    assert run.packets == 2000
+
+
 @settings(deadline=None, max_examples=60)
 @given(networks(), st.integers(0, 99))
 def test_packets_take_shortest_routes(network, seed):
@@ -283,6 +315,7 @@ def test_minimal_routing_of_uniform_traffic_is_nearly_free():
         ({"level_bandwidths": ()}, "above 0 for each level"),
         ({"hop_latency": 0.0}, "'hop_latency' of the hardware is 0.0"),
         ({"message_time": -1.0}, "'message_time'"),
+        ({"message_bandwidth": 0.0}, "'message_bandwidth' of the hardware is 0.0"),
         ({"level_bandwidths": (1e9, 1e9, 1e9)}, "3 bandwidths for 2 levels"),
     ],
 )
