@@ -121,10 +121,13 @@ void bind_mapping(nb::module_& module) {
                    const Exchange graph = exchange_of(offsets, partners, to, from, nodes.shape(0));
                    require_ranks(routes, ranks_per_node, graph.n);
                    require_placed(nodes, routes.n_nodes(), ranks_per_node);
-                   require(length(capacity.shape(0)) == routes.n_links, "capacity: one for each link");
+                   const std::int64_t n = length(capacity.shape(0));
+                   require(n == routes.n_links || n == routes.n_links + 2 * std::int64_t{routes.n_nodes()},
+                           "capacity: one for each link, and each way between nodes and switches");
+                   const std::vector<double> capacities(capacity.data(), capacity.data() + n);
                    const std::vector<Stage> made = stages_of(stages);
                    nb::gil_scoped_release release;
-                   refine(routes, graph, capacity.data(), ranks_per_node, made, seed, nodes.data());
+                   refine(routes, graph, capacities, ranks_per_node, made, seed, nodes.data());
                }),
                nb::arg("routes"), nb::arg("offsets").noconvert(), nb::arg("partners").noconvert(),
                nb::arg("to").noconvert(), nb::arg("from_").noconvert(), nb::arg("capacity").noconvert(),

@@ -20,11 +20,28 @@ class Dice {
     std::uint64_t state_;
 };
 
+// What tells which of two placements is better: the largest load of all links, that of links between switches
+// where what nodes send cannot be less, and the sum of loads, hop-bytes.
+struct Rank {
+    double largest = 0, between = 0, sum = 0;
+
+    bool is_below(const Rank& other) const {
+        constexpr double rounding = 1e-9;
+        const double here[] = {largest, between, sum}, there[] = {other.largest, other.between, other.sum};
+        for (int i = 0; i < 3; ++i) {
+            if (here[i] < there[i] * (1 - rounding)) return true;
+            if (here[i] > there[i] * (1 + rounding)) return false;
+        }
+        return false;
+    }
+};
+
 template <class Kind>
 class Refinement {
   public:
-    Refinement(const Routes& routes, const Kind& kind, const Exchange& graph, const double* capacity,
-               std::int32_t ranks_per_node, std::uint64_t seed, std::int32_t* nodes)
+    Refinement(const Routes& routes, const Kind& kind, const Exchange& graph,
+               const std::vector<double>& capacity, std::int32_t ranks_per_node, std::uint64_t seed,
+               std::int32_t* nodes)
         : routes_(routes),
           kind_(kind),
           graph_(graph),
@@ -33,29 +50,29 @@ class Refinement {
           dice_(seed),
           places_(static_cast<std::size_t>(routes.n_nodes()) * ranks_per_node, -1),
           place_of_(graph.n),
-          loads_(routes.n_links, 0.0),
-          before_(routes.n_links, 0.0),
-          touched_at_(routes.n_links, 0),
-          inverse_(routes.n_links) {
+          loads_(capacity.size(), 0.0),
+          before_(capacity.size(), 0.0),
+          touched_at_(capacity.size(), 0),
+          inverse_(capacity.size()),
+          attached_(static_cast<std::int64_t>(capacity.size()) > routes.n_links) {
         std::vector<std::int32_t> used(routes.n_nodes(), 0);
         for (std::int32_t v = 0; v < graph.n; ++v) {
             place_of_[v] = nodes[v] * ranks_per_node + used[nodes[v]]++;
             places_[place_of_[v]] = v;
         }
-        for (std::int64_t link = 0; link < routes.n_links; ++link) inverse_[link] = 1.0 / capacity[link];
+        for (std::size_t link = 0; link < capacity.size(); ++link) inverse_[link] = 1.0 / capacity[link];
         for (std::int32_t v = 0; v < graph.n; ++v) add_edges(v, 1.0, true);
         double sum = 0;
-        for (std::int64_t link = 0; link < routes.n_links; ++link) sum += loads_[link] * inverse_[link];
-        unit_ = routes.n_links > 0 ? sum / static_cast<double>(routes.n_links) : 0.0;
+        for (std::size_t link = 0; link < loads_.size(); ++link) sum += loads_[link] * inverse_[link];
+        unit_ = loads_.empty() ? 0.0 : sum / static_cast<double>(loads_.size());
     }
 
     void run(const std::vector<Stage>& stages) {
         best_.assign(nodes_, nodes_ + graph_.n);
-        best_load_ = largest_load();
         if (unit_ <= 0 || graph_.n < 1 || routes_.n_nodes() < 2) return;
         // All loads in units of the first mean.
         for (double& inverse : inverse_) inverse /= unit_;
-        best_load_ /= unit_;
+        best_rank_ = rank();
         for (const Stage& stage : stages) run(stage);
         std::copy(best_.begin(), best_.end(), nodes_);
     }
@@ -75,19 +92,24 @@ class Refinement {
     }
 
     void keep_best() {
-        const double load = largest_load();
-        if (load < best_load_) {
-            best_load_ = load;
+        const Rank now = rank();
+        if (now.is_below(best_rank_)) {
+            best_rank_ = now;
             std::copy(nodes_, nodes_ + graph_.n, best_.begin());
         }
     }
 
-    double largest_load() const {
-        double largest = 0;
-        for (std::size_t link = 0; link < loads_.size(); ++link) {
-            largest = std::max(largest, loads_[link] * inverse_[link]);
+    Rank rank() const {
+        Rank now;
+        const auto n_links = static_cast<std::size_t>(routes_.n_links);
+        for (std::size_t link = 0; link < n_links; ++link) {
+            now.between = std::max(now.between, loads_[link] * inverse_[link]);
+            now.sum += loads_[link];
         }
-        return largest;
+        now.largest = now.between;
+        for (std::size_t link = n_links; link < loads_.size(); ++link)
+            now.largest = std::max(now.largest, loads_[link] * inverse_[link]);
+        return now;
     }
 
     // The mean size of the change of the cost over some moves, none of which is made.
@@ -160,25 +182,32 @@ class Refinement {
 
     // Adds what v sends, and unless `sent_only`, what it receives, but with one partner.
     void add_edges(std::int32_t v, double sign, bool sent_only, std::int32_t without = -1) {
-        const std::int32_t here = routes_.vertex[nodes_[v]];
+        const std::int32_t here = nodes_[v];
         for (std::int64_t k = graph_.offsets[v]; k < graph_.offsets[v + 1]; ++k) {
             const std::int32_t u = graph_.partners[k];
             if (u == without || nodes_[u] == nodes_[v]) continue;
-            const std::int32_t there = routes_.vertex[nodes_[u]];
+            const std::int32_t there = nodes_[u];
             if (graph_.to[k] > 0) add_way(here, there, sign * graph_.to[k]);
             if (!sent_only && graph_.from[k] > 0) add_way(there, here, sign * graph_.from[k]);
         }
     }
 
+    // Adds bytes from node a to node b, also on the links between these and their switches if these count.
     void add_way(std::int32_t a, std::int32_t b, double bytes) {
-        kind_.walk(a, b, [&](std::int64_t link, double share) {
-            if (touched_at_[link] != stamp_) {
-                touched_at_[link] = stamp_;
-                before_[link] = loads_[link];
-                touched_.push_back(link);
-            }
-            loads_[link] += share * bytes;
-        });
+        kind_.walk(routes_.vertex[a], routes_.vertex[b],
+                   [&](std::int64_t link, double share) { add(link, share * bytes); });
+        if (!attached_) return;
+        add(routes_.n_links + a, bytes);
+        add(routes_.n_links + routes_.n_nodes() + b, bytes);
+    }
+
+    void add(std::int64_t link, double bytes) {
+        if (touched_at_[link] != stamp_) {
+            touched_at_[link] = stamp_;
+            before_[link] = loads_[link];
+            touched_.push_back(link);
+        }
+        loads_[link] += bytes;
     }
 
     double change() const {
@@ -205,17 +234,20 @@ class Refinement {
     std::vector<double> loads_, before_;
     std::vector<std::uint64_t> touched_at_;
     std::vector<double> inverse_;  // of the capacities
+    bool attached_;
     std::vector<std::int64_t> touched_;
     std::vector<std::int32_t> best_;
-    double best_load_ = 0, unit_ = 0;
+    Rank best_rank_;
+    double unit_ = 0;
     std::uint64_t stamp_ = 1;
     int squarings_ = 0;
 };
 
 }  // namespace
 
-void refine(const Routes& routes, const Exchange& graph, const double* capacity, std::int32_t ranks_per_node,
-            const std::vector<Stage>& stages, std::uint64_t seed, std::int32_t* nodes) {
+void refine(const Routes& routes, const Exchange& graph, const std::vector<double>& capacity,
+            std::int32_t ranks_per_node, const std::vector<Stage>& stages, std::uint64_t seed,
+            std::int32_t* nodes) {
     std::visit(
         [&](const auto& kind) {
             Refinement(routes, kind, graph, capacity, ranks_per_node, seed, nodes).run(stages);

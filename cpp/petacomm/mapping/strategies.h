@@ -48,8 +48,11 @@ struct Stage {
 };
 
 // Threshold accepting (Dueck and Scheuer 1990): swaps two vertices, or moves one to a free place, and accepts
-// what makes the cost no worse than by a threshold. Keeps the placement with the smallest largest load.
-void refine(const Routes& routes, const Exchange& graph, const double* capacity, std::int32_t ranks_per_node,
-            const std::vector<Stage>& stages, std::uint64_t seed, std::int32_t* nodes);
+// what makes the cost no worse than by a threshold. Keeps the placement with the smallest largest load, of
+// several the one with the least hop-bytes.
+// `capacity`: of each link; then, if these count, of the links from each node to its switch, and back.
+void refine(const Routes& routes, const Exchange& graph, const std::vector<double>& capacity,
+            std::int32_t ranks_per_node, const std::vector<Stage>& stages, std::uint64_t seed,
+            std::int32_t* nodes);
 
 }  // namespace petacomm

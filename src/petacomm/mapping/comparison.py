@@ -19,6 +19,7 @@ AUTO = "auto"
 # Strategies among which "auto" chooses; they need no other package.
 _CANDIDATES = ("identity", "greedy", "recursive", "folded")
 _RANDOM = 10
+_ROUNDING = 1e-9  # of loads that are summed in another order
 IDENTITY, RANDOM = "identity", f"best of {_RANDOM} random"
 
 
@@ -49,6 +50,11 @@ class MeasuredPlacement:
         return self.metrics.objective
 
     @property
+    def rank(self) -> tuple[float, float]:
+        """What tells the better of two placements: the load, of equal ones the hop-bytes."""
+        return self.load, self.metrics.hop_bytes
+
+    @property
     def label(self) -> str:
         """Name of the strategy, and whether the placement is refined."""
         return f"{self.name}, refined" if self.refined else self.name
@@ -63,8 +69,9 @@ class MappingTask:
     graph : CommunicationGraph
     resources : Resources
         Network and slots of its nodes.
-    capacity : float64 (n_links,), optional
-        Bandwidth of each link, in bytes per second.
+    capacity : float64 (n_links,) or (n_links + 2 n_nodes,), optional
+        Bandwidth of each link, in bytes per second; the longer one, where the network does not number the
+        links between nodes and switches, has each of these from its node, then each to it.
     seed : int
     routing : str
         Routing by which link loads are measured, as in `routed_link_loads`; refinement takes shortest routes.
@@ -152,7 +159,7 @@ class MappingTask:
             seed=self.seed,
         )
         refined = self.measure(measured.name, better, begin, refined=True)
-        if refined.load <= measured.load:
+        if refined.load <= measured.load * (1 + _ROUNDING):
             return refined
         # It has gone by shortest routes, and loads are those of detours.
         return self.measure(measured.name, measured.placement, begin, refined=True)
@@ -170,7 +177,7 @@ class MappingTask:
             begin = time.perf_counter()
             nodes = place_ranks("random", self.graph, self.resources, self.seed + number)
             random.append(self.measure(RANDOM, nodes, begin))
-        return [self.place(IDENTITY), min(random, key=lambda measured: measured.load)]
+        return [self.place(IDENTITY), min(random, key=lambda measured: measured.rank)]
 
 
 @dataclass(frozen=True, repr=False)
@@ -256,7 +263,7 @@ def map_ranks(
     for candidate in candidates:
         placements.append(identity if candidate == IDENTITY else task.place(candidate))
         listener.advance(1, candidate)
-    chosen = min(placements, key=lambda measured: measured.load)
+    chosen = min(placements, key=lambda measured: measured.rank)
     if refined:
         chosen = task.refine(chosen)
         listener.advance(1, "refined")

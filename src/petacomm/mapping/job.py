@@ -22,7 +22,7 @@ from petacomm.mapping.placement import check_capacity
 from petacomm.mapping.strategies import Resources, get_strategy
 from petacomm.network import Traffic, routed_link_loads
 from petacomm.network.query import parse_node_ranges
-from petacomm.network.routing import link_capacities, machine_routing
+from petacomm.network.routing import job_capacities, machine_routing
 from petacomm.topology import (
     Allocation,
     Machine,
@@ -62,8 +62,8 @@ class MappingJob:
         Graph of each phase.
     machine : Machine
     resources : Site
-    capacity : float64 (n_links,) or None
-        Bandwidth of each link in bytes per second, if the machine's file has it.
+    capacity : float64 (n_links,) or (n_links + 2 n_nodes,), or None
+        Bandwidth of each link in bytes per second, if the machine's file has it, as in `job_capacities`.
     strategy : str
     refine : bool
     seed : int
@@ -205,7 +205,7 @@ class _Reader:
         graph = communication.graph
         if graph.n_ranks != n_ranks:
             raise self.top.error("ranks", f"{n_ranks} ranks, and the graph has {graph.n_ranks}")
-        capacity = link_capacities(machine, network)
+        capacity = job_capacities(machine, network)
         title, phases = communication.title, communication.phases
         routing = self._within("name", lambda: _routing(machine, network), self.table("machine"))
         return MappingJob(

@@ -13,9 +13,9 @@ from petacomm.base.errors import ConfigError
 from petacomm.base.typing import FloatArray
 from petacomm.mapping.graph import CommunicationGraph
 from petacomm.mapping.placement import Placement
-from petacomm.network import link_loads
+from petacomm.network import Traffic, link_loads
 from petacomm.network.routes import hops_between, routed_link_loads
-from petacomm.network.routing import SWITCH_ROUTINGS
+from petacomm.network.routing import SWITCH_ROUTINGS, attaches_nodes
 from petacomm.topology import Network, Torus
 
 
@@ -32,9 +32,10 @@ class MappingMetrics:
     longest : int
         Largest number of hops of a message.
     largest_load, mean_load : float
-        Largest and mean bytes on a link.
+        Bytes on the busiest link, and mean bytes on a link, those between nodes and switches included.
     largest_time : float
-        Largest transfer time of a link in seconds; 0 if bandwidths are unknown.
+        Transfer time of the busiest link in seconds; 0 if bandwidths are unknown: the busiest is then that
+        with most bytes.
     internal_edges, remote_edges : int
         Number of directed edges within nodes, and between nodes.
     internal_bytes, remote_bytes : float
@@ -59,13 +60,31 @@ class MappingMetrics:
 
 
 def require_capacities(capacity: Any, network: Network) -> FloatArray:
-    """Return the bandwidths of links, float64 (n_links,); raise a UserError unless each has one above 0."""
+    """Return the bandwidths of links; raise a UserError unless each has one above 0.
+
+    Returns
+    -------
+    float64 (n_links,) or (n_links + 2 n_nodes,)
+        The latter only where `attaches_nodes`: as in `job_capacities`.
+    """
     checked = real_array(capacity, "capacity", 1)
-    if len(checked) != network.n_links or not np.all((checked > 0) & np.isfinite(checked)):
+    counts = [network.n_links + 2 * network.n_nodes * nodes for nodes in (0, attaches_nodes(network))]
+    if len(checked) not in counts or not np.all((checked > 0) & np.isfinite(checked)):
         raise ConfigError(
             "capacities do not fit the links", mend=f"give one above 0 for each of {network.n_links}"
         )
     return checked
+
+
+def default_capacities(network: Network) -> FloatArray:
+    """Return a bandwidth of 1 for each link, those between nodes and switches included."""
+    return np.ones(network.n_links + 2 * network.n_nodes * attaches_nodes(network))
+
+
+def node_link_loads(traffic: Traffic, n_nodes: int) -> FloatArray:
+    """Return the bytes that each node sends, then those that each receives: float64 (2 n_nodes,)."""
+    n_bytes, ends = np.asarray(traffic.n_bytes), (traffic.source, traffic.destination)
+    return np.concatenate([np.bincount(np.asarray(end), n_bytes, n_nodes) for end in ends])
 
 
 def placement_link_loads(
@@ -109,15 +128,22 @@ def mapping_metrics(
     graph : CommunicationGraph
     placement : Placement
     network : Network
-    capacity : float64 (n_links,), optional
-        Bandwidth of each link, in bytes per second.
+    capacity : float64 (n_links,) or (n_links + 2 n_nodes,), optional
+        Bandwidth of each link, in bytes per second; with those between nodes and switches as in
+        `job_capacities`, which else count in bytes alone.
     routing : str
-        As in `routed_link_loads`; hops are those of shortest routes, whatever it is.
+        As in `routed_link_loads`; hops are those of shortest routes between switches, whatever it is.
     """
     source, target = placement.nodes[graph.sources], placement.nodes[graph.targets]
     internal = source == target
     traffic = graph.traffic(placement.nodes, network.n_nodes)
-    loads = routed_link_loads(network, traffic, routing, capacity)
+    links = None if capacity is None else capacity[: network.n_links]
+    loads = routed_link_loads(network, traffic, routing, links)
+    if attaches_nodes(network):
+        loads = np.concatenate([loads, node_link_loads(traffic, network.n_nodes)])
+    # Without bandwidths, the busiest link is the one with most bytes.
+    times = loads if capacity is None else loads[: len(capacity)] / capacity
+    busiest = int(np.argmax(times)) if len(times) else None
     hops = hops_between(network, traffic.source, traffic.destination)
     hop_bytes = float(np.dot(hops, np.asarray(traffic.n_bytes)))
     inside = float(graph.n_bytes[internal].sum())
@@ -126,9 +152,9 @@ def mapping_metrics(
         hop_bytes=hop_bytes,
         dilation=hop_bytes / total if total else 0.0,
         longest=int(hops.max(initial=0)),
-        largest_load=float(loads.max(initial=0.0)),
+        largest_load=0.0 if busiest is None else float(loads[busiest]),
         mean_load=float(loads.mean()) if len(loads) else 0.0,
-        largest_time=0.0 if capacity is None else float((loads / capacity).max(initial=0.0)),
+        largest_time=0.0 if capacity is None or busiest is None else float(times[busiest]),
         internal_edges=int(internal.sum()),
         remote_edges=int((~internal).sum()),
         internal_bytes=inside,
@@ -170,6 +196,8 @@ def concurrent_loads(
 ) -> ConcurrentLoads:
     """Return the largest link loads of graphs that are sent separately or at the same time.
 
+    Links between nodes and switches are among them.
+
     Parameters
     ----------
     graphs : sequence of CommunicationGraph
@@ -179,10 +207,13 @@ def concurrent_loads(
     routing : str, optional
         As in `placement_link_loads`.
     """
-    total = np.zeros(network.n_links)
+    total = np.zeros_like(default_capacities(network))
     largest = []
     for graph in graphs:
         part = placement_link_loads(graph, placement, network, routing)
+        if attaches_nodes(network):
+            traffic = graph.traffic(placement.nodes, network.n_nodes)
+            part = np.concatenate([part, node_link_loads(traffic, network.n_nodes)])
         total += part
         largest.append(float(part.max(initial=0.0)))
     return ConcurrentLoads(tuple(largest), float(total.max(initial=0.0)))

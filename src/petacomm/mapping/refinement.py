@@ -7,7 +7,7 @@ import numpy as np
 from petacomm.base.typing import FloatArray
 from petacomm.mapping import _mapping
 from petacomm.mapping.graph import CommunicationGraph
-from petacomm.mapping.metrics import require_capacities
+from petacomm.mapping.metrics import default_capacities, require_capacities
 from petacomm.mapping.placement import Placement
 from petacomm.mapping.strategies import Resources
 from petacomm.network.routes import kernel_routes
@@ -43,15 +43,15 @@ def refine_placement(
     graph : CommunicationGraph
     placement : Placement
     resources : Site
-    capacity : float64 (n_links,), optional
-        Bandwidth of each link; by default all are equal.
+    capacity : float64 (n_links,) or (n_links + 2 n_nodes,), optional
+        Bandwidth of each link, as in `job_capacities`; by default all are equal.
     n_moves : int, optional
         Number of moves that are tried; the default takes about a second for a thousand ranks.
     seed : int
     """
     routes = kernel_routes(resources.network)
     network = resources.network
-    checked = np.ones(network.n_links) if capacity is None else require_capacities(capacity, network)
+    checked = default_capacities(network) if capacity is None else require_capacities(capacity, network)
     total = _default_moves(graph) if n_moves is None else n_moves
     stages = [(squarings, int(share * total), threshold) for squarings, share, threshold in _STAGES]
     nodes = placement.nodes.astype(np.int32)

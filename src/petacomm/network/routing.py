@@ -36,6 +36,32 @@ def n_levels(network: FatTree | CliqueHierarchy | RouterNetwork) -> int:
     return len(network.parents) if isinstance(network, FatTree) else len(network.levels)
 
 
+def attaches_nodes(network: Network) -> bool:
+    """Return whether nodes are attached to switches by links that the network does not number.
+
+    Fat trees number them; on a torus, and in cliques of one node a vertex, nodes route themselves.
+    """
+    _, full = full_network(network)
+    if isinstance(full, CliqueHierarchy):
+        return full.nodes_per_vertex > 1
+    return isinstance(full, RouterNetwork)
+
+
+def job_capacities(machine: Machine, network: Network) -> FloatArray | None:
+    """Return the bandwidths of all links that messages cross between nodes of a job, None if unknown.
+
+    Returns
+    -------
+    float64 (n_links,) or (n_links + 2 n_nodes,)
+        Those of `link_capacities`; then, where `attaches_nodes`, that of each node and its switch, from the
+        nodes and to them: `node_bandwidth`.
+    """
+    links = link_capacities(machine, network)
+    if links is None or not attaches_nodes(network):
+        return links
+    return np.concatenate([links, np.full(2 * network.n_nodes, machine.node_bandwidth)])
+
+
 def link_capacities(machine: Machine, network: Network) -> FloatArray | None:
     """Return the bandwidth of each link in bytes per second: float64 (n_links,), or None if it is unknown.
 
