@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _EPILOG = """\
 examples:
   petacomm net predict broadcast --machine bluegene-l --shape 8x8x8 --bytes 65536
-  petacomm net predict allreduce --machine perlmutter --ranks 4096 --bytes 1000000
+  petacomm net predict allreduce --machine perlmutter --ranks 2048 --bytes 1000000
   petacomm net simulate alltoall --machine bluegene-l --shape 4x4x2 --bytes 960
   petacomm net draw barrier --machine bluegene-l --shape 4x4 --out barrier.svg
   petacomm net export allreduce --machine perlmutter --ranks 64 --bytes 1000000 --out allreduce.goal
@@ -47,7 +47,10 @@ def add_commands(commands: Any) -> None:
     parser.add_argument("--machine", metavar="NAME", help="a machine of the package, or a machine file")
     parser.add_argument("--shape", metavar="AxBxC", help="nodes of the partition in each dimension")
     parser.add_argument(
-        "--ranks", metavar="N", type=int, help="ranks of a call without a shape; of 'paper', the most nodes"
+        "--ranks",
+        metavar="N",
+        type=int,
+        help="ranks of a call without a shape, one a node; of 'paper', the most nodes",
     )
     parser.add_argument(
         "--bytes", metavar="N", help="of the vector; of an all-to-all, from each rank to each"

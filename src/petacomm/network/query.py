@@ -44,7 +44,8 @@ class CollectiveQuery:
     shape : str, optional
         Shape of the partition, like "8x8x8".
     ranks : int, optional
-        Number of ranks of a call without a shape; with a shape, it must be equal to their number.
+        Number of ranks of a call without a shape, each on a node; with a shape, it must be equal to their
+        number.
     n_bytes : int, optional
         Bytes of the vector; in an all-to-all, from each rank to each. None for a barrier.
     element_type : str
@@ -123,6 +124,7 @@ class CollectiveQuery:
             raise ConfigError("--nodes without --shape", mend="say of which shape they are nodes")
         if self.ranks is None:
             raise ConfigError("neither --shape nor --ranks", mend="give --shape 8x8x8, or --ranks 512")
+        _require_nodes(machine, self.ranks)
         call = CollectiveCall(collective, self.ranks, n_elements, **given)  # type: ignore[arg-type]
         network = _switched_part(machine, self.ranks)
         return call, NetworkModel(machine, None, machine.bandwidth, network)
@@ -162,6 +164,15 @@ def parse_bytes(text: str) -> int:
     spaced = text.strip()
     digits = len(spaced) - len(spaced.lstrip("0123456789."))
     return round(parse_quantity(f"{spaced[:digits]} {spaced[digits:].strip()}", "bytes"))
+
+
+def _require_nodes(machine: Machine, n_ranks: int) -> None:
+    """Raise a ConfigError if a machine with a network has no node for each rank."""
+    if n_ranks > machine.nodes and machine.network.get("kind", "none") != "none":
+        raise ConfigError(
+            f"{n_ranks:,} ranks, each on a node of its own, and {machine.name} has {machine.nodes:,} nodes",
+            mend=f"give --ranks {machine.nodes} or fewer, or a file of a larger machine",
+        )
 
 
 def _switched_part(machine: Machine, n_ranks: int) -> Network | None:

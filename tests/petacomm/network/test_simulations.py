@@ -34,10 +34,10 @@ NUMBERS = {"nodes": 72, "sockets_per_node": 1, "cores_per_socket": 1}
 MACHINE = Machine("m", "M", latency=1e-6, bandwidth=1e10, memory_bandwidth=1e11, network=NETWORK, **NUMBERS)
 
 
-def machine_file(tmp_path, **network):
+def machine_file(tmp_path, nodes=72, **network):
     table = {key: value for key, value in {**NETWORK, **network}.items() if value is not None}
     path = tmp_path / "m.toml"
-    path.write_text(write_machine(dataclasses.replace(MACHINE, network=table)))
+    path.write_text(write_machine(dataclasses.replace(MACHINE, nodes=nodes, network=table)))
     return str(path)
 
 
@@ -101,23 +101,23 @@ def test_fat_trees_are_simulated(tmp_path):
     assert 15 * 240e-6 < simulated.seconds < 1.3 * rows["pairwise"].seconds
 
 
-def test_more_ranks_than_nodes_have_closed_forms_alone(tmp_path):
-    call, model = query(machine_file(tmp_path), ranks=100)
+def test_more_ranks_than_a_machine_has_nodes_are_an_error(tmp_path):
+    for path, most in ((machine_file(tmp_path), 72), ("lumi", 2978), ("hopper", 6392)):
+        assert query(path, "barrier", most, None)[0].n_ranks == most
+        with pytest.raises(ConfigError, match=f"{most + 1:,} ranks, .*has {most:,} nodes .*--ranks {most} "):
+            query(path, "barrier", most + 1, None)
+    # Of a machine without a network nothing is known but times of messages.
+    assert query("one-node", "barrier", 64, None)[0].n_ranks == 64
+
+
+def test_more_ranks_than_the_file_describes_nodes_have_closed_forms_alone(tmp_path):
+    call, model = query(machine_file(tmp_path, nodes=200), ranks=100)
     rows = [row for row in predict_algorithms(call, model) if not row.unmet]
     assert all(row.loaded is None and row.seconds == row.closed for row in rows)
     with pytest.raises(ConfigError, match="packets need a torus, a mesh or a network of switches"):
         simulate_collective(call, model, "pairwise")
 
 
-@pytest.mark.parametrize(
-    ("network", "message"),
-    [
-        ({"routing": "ugl"}, r"'network.routing' of machine 'm' is 'ugl' \(did you mean 'ugal'"),
-        ({"packet": None}, "has no 'network.packet'"),
-        ({"channel": "8 s"}, "'network.channel' of machine 'm'"),
-        ({"level_bandwidths": ["1 GB/s"] * 3}, "3 bandwidths for 2 levels"),
-        ({"groups": 2}, "'ugal' without a third group"),
-    ],
 @pytest.mark.parametrize("name", ["frontier", "lumi", "marenostrum5"])
 def test_a_message_is_simulated_no_faster_than_the_machine_sends_one(name):
     bandwidth = load_machine(name).bandwidth
@@ -131,6 +131,15 @@ def test_a_message_is_simulated_no_faster_than_the_machine_sends_one(name):
         assert simulate_collective(call, model, algorithm).seconds > 1e6 / bandwidth
 
 
+@pytest.mark.parametrize(
+    ("network", "message"),
+    [
+        ({"routing": "ugl"}, r"'network.routing' of machine 'm' is 'ugl' \(did you mean 'ugal'"),
+        ({"packet": None}, "has no 'network.packet'"),
+        ({"channel": "8 s"}, "'network.channel' of machine 'm'"),
+        ({"level_bandwidths": ["1 GB/s"] * 3}, "3 bandwidths for 2 levels"),
+        ({"groups": 2}, "'ugal' without a third group"),
+    ],
 )
 def test_a_machine_that_cannot_be_simulated_names_what_is_wrong(tmp_path, network, message):
     with pytest.raises(ConfigError, match=message):
