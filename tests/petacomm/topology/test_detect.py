@@ -78,6 +78,14 @@ def test_a_slurm_job_without_topology_has_one_switch():
     assert detect_allocation(step, Path("/nowhere")).hosts == ("n02",) * 3
 
 
+def test_a_heterogeneous_job_of_slurm_is_refused_unless_it_has_one_component():
+    # As sbatch with `#SBATCH hetjob` sets them: of the first component, and which there are.
+    components = {"SLURM_HET_SIZE": "2", "SLURM_JOB_NODELIST_HET_GROUP_1": "g[1-2]"}
+    with pytest.raises(ConfigError, match=r"heterogeneous job of 2 components, .*gather_allocation"):
+        detect_allocation(JOB | components, Path("/nowhere"))
+    assert detect_allocation(JOB | {"SLURM_HET_SIZE": "1"}, Path("/nowhere")).n_ranks == 7
+
+
 def test_hops_follow_from_the_switches_of_a_topology_conf(tmp_path):
     conf = tmp_path / "etc/slurm/topology.conf"
     conf.parent.mkdir(parents=True)

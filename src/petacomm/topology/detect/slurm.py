@@ -111,9 +111,10 @@ def slurm_allocation(environ: Mapping[str, str], topology: SwitchTopology | None
     Raises
     ------
     ConfigError
-        If a variable is missing or wrong, they contradict each other, or the distribution of ranks is one
-        that the variables do not describe.
+        If a variable is missing or wrong, they contradict each other, the distribution of ranks is one that
+        the variables do not describe, or the job is heterogeneous: they then describe a component of it.
     """
+    _refuse_components(environ)
     kind = "STEP" if environ.get("SLURM_STEP_ID") and environ.get("SLURM_STEP_TASKS_PER_NODE") else "JOB"
     tasks_name = "SLURM_STEP_TASKS_PER_NODE" if kind == "STEP" else "SLURM_TASKS_PER_NODE"
     hosts = expand_hosts(_variable(environ, f"SLURM_{kind}_NODELIST"))
@@ -129,6 +130,16 @@ def slurm_allocation(environ: Mapping[str, str], topology: SwitchTopology | None
     names = [hosts[index] for index in host_of_rank]
     source = "Slurm's variables" + (" and topology.conf" if topology else "; one switch assumed")
     return TopologyManager(network, nodes[host_of_rank], hosts=names, source=source)
+
+
+def _refuse_components(environ: Mapping[str, str]) -> None:
+    """Raise a ConfigError in a heterogeneous job of several components."""
+    size = environ.get("SLURM_HET_SIZE", "")
+    if size.isdecimal() and int(size) > 1:
+        raise ConfigError(
+            f"a heterogeneous job of {int(size)} components, one of which Slurm's variables describe",
+            mend="ask the running ranks: gather_allocation(comm)",
+        )
 
 
 def _variable(environ: Mapping[str, str], name: str) -> str:
