@@ -76,12 +76,13 @@ def test_networks_have_room_for_their_machines_and_bandwidths_for_their_links(na
         assert set(link_capacities(machine, network)) == set(hardware.level_bandwidths)
 
 
-@pytest.mark.parametrize(
-    "name", ["bluegene-p", "bluegene-q", "frontier", "fugaku", "lumi", "marenostrum5", "tpu-v4", "tpu-v5e"]
-)
-def test_each_number_of_a_network_has_its_source(name):
+@pytest.mark.parametrize("name", machine_names())
+def test_each_number_has_its_source_or_says_that_it_is_assumed(name):
     machine = load_machine(name)
     assert set(machine.network) - {"kind", "interconnect"} == set(machine.network_sources)
+    # A source is more than the name of one: a text, a page, or "assumed" and why.
+    for source in (*machine.sources.values(), *machine.network_sources.values()):
+        assert len(source) > 12 and " " in source
 
 
 @pytest.mark.parametrize("name", ["bluegene-p", "bluegene-q"])
