@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -24,13 +25,14 @@ import numpy as np
 
 from petacomm.base.host import cpu_model
 from petacomm.network import PacketMessages, SimulationResult, SwitchHardware, SwitchSimulator
-from petacomm.topology import FatTree, dragonfly
+from petacomm.topology import DragonflyPlus, FatTree, HyperX, SlimFly, dragonfly
 
 PEER = Path(__file__).parent / "peers" / "peer_simgrid_flows.cpp"
 LINK, LATENCY = 10e9, 24e-9
 HARDWARE = SwitchHardware(256, 240, 32, (LINK,), LINK, LATENCY, 64 * 256)
 KIM = dragonfly(33, 8, 4, arrangement="consecutive")
 TREE = FatTree((12, 12, 12), (1, 12, 12))
+HYPERX, SLIM_FLY, DRAGONFLY_PLUS = HyperX((12, 12), 8), SlimFly(9, 7), DragonflyPlus(17, 8, 8, 8)
 
 
 def timed(work: Callable[[], SimulationResult]) -> tuple[SimulationResult, float]:
@@ -56,12 +58,19 @@ def to_next_group(n: int) -> PacketMessages:
 
 def speed() -> None:
     """Print packet-hops a second, on the links that networks number."""
+    print(f"load of the machine {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores")
     print("speed (bar 3)                      packets       hops  Mhops/s      s")
     for name, network, routing in (
         ("dragonfly, 1056, minimal", KIM, "minimal"),
         ("dragonfly, 1056, valiant", KIM, "valiant"),
         ("dragonfly, 1056, ugal", KIM, "ugal"),
         ("fat tree, 1728", TREE, "minimal"),
+        ("HyperX, 1152, minimal", HYPERX, "minimal"),
+        ("HyperX, 1152, ugal", HYPERX, "ugal"),
+        ("Slim Fly, 1134, minimal", SLIM_FLY, "minimal"),
+        ("Slim Fly, 1134, ugal", SLIM_FLY, "ugal"),
+        ("Dragonfly+, 1088, minimal", DRAGONFLY_PLUS, "minimal"),
+        ("Dragonfly+, 1088, ugal", DRAGONFLY_PLUS, "ugal"),
     ):
         simulator, messages = SwitchSimulator(network, HARDWARE, routing), uniform(network.n_nodes, 80, 1200)
         run, took = min(
