@@ -71,7 +71,7 @@ void require_placed(const Out<std::int32_t>& nodes, std::int32_t n_nodes, int ra
 std::vector<Stage> stages_of(const std::vector<std::tuple<int, std::int64_t, double>>& given) {
     std::vector<Stage> stages;
     for (const auto& [squarings, moves, threshold] : given) {
-        require(squarings >= 0 && squarings <= 64, "stages: 0 to 64 squarings");
+        require(squarings >= petacomm::hop_bytes && squarings <= 64, "stages: 0 to 64 squarings, or -1");
         require(moves >= 0 && moves <= std::int64_t{1} << 30, "stages: 0 to 2^30 moves");
         stages.push_back({squarings, moves, threshold});
     }

@@ -55,13 +55,8 @@ class Refinement {
           touched_at_(capacity.size(), 0),
           inverse_(capacity.size()),
           attached_(static_cast<std::int64_t>(capacity.size()) > routes.n_links) {
-        std::vector<std::int32_t> used(routes.n_nodes(), 0);
-        for (std::int32_t v = 0; v < graph.n; ++v) {
-            place_of_[v] = nodes[v] * ranks_per_node + used[nodes[v]]++;
-            places_[place_of_[v]] = v;
-        }
         for (std::size_t link = 0; link < capacity.size(); ++link) inverse_[link] = 1.0 / capacity[link];
-        for (std::int32_t v = 0; v < graph.n; ++v) add_edges(v, 1.0, true);
+        place_all();
         double sum = 0;
         for (std::size_t link = 0; link < loads_.size(); ++link) sum += loads_[link] * inverse_[link];
         unit_ = loads_.empty() ? 0.0 : sum / static_cast<double>(loads_.size());
@@ -78,8 +73,24 @@ class Refinement {
     }
 
   private:
+    // Takes the places and the loads of `nodes_`.
+    void place_all() {
+        std::fill(places_.begin(), places_.end(), -1);
+        std::fill(loads_.begin(), loads_.end(), 0.0);
+        std::vector<std::int32_t> used(routes_.n_nodes(), 0);
+        for (std::int32_t v = 0; v < graph_.n; ++v) {
+            place_of_[v] = nodes_[v] * ranks_per_node_ + used[nodes_[v]]++;
+            places_[place_of_[v]] = v;
+        }
+        for (std::int32_t v = 0; v < graph_.n; ++v) add_edges(v, 1.0, true);
+    }
+
     void run(const Stage& stage) {
         squarings_ = stage.squarings;
+        if (squarings_ == hop_bytes) {
+            std::copy(best_.begin(), best_.end(), nodes_);
+            place_all();
+        }
         const double scale = stage.threshold * typical_change();
         const std::int64_t period =
             std::max<std::int64_t>(1, std::max<std::int64_t>(graph_.n, stage.moves / 64));
@@ -130,7 +141,7 @@ class Refinement {
         const auto [a, b] = draw();
         if (a == b) return;
         swap_places(a, b);
-        if (change() > threshold) undo(a, b);
+        if (change() > threshold || is_too_busy()) undo(a, b);
     }
 
     // Two places on different nodes, the first with a vertex; equal ones where none were found.
@@ -210,9 +221,24 @@ class Refinement {
         loads_[link] += bytes;
     }
 
+    // Whether a link is busier than the busiest of the best placement, where the cost does not see that.
+    bool is_too_busy() const {
+        if (squarings_ != hop_bytes) return false;
+        constexpr double rounding = 1 + 1e-10;
+        for (const std::int64_t link : touched_) {
+            const double most = link < routes_.n_links ? best_rank_.between : best_rank_.largest;
+            if (loads_[link] * inverse_[link] > most * rounding) return true;
+        }
+        return false;
+    }
+
     double change() const {
         double sum = 0;
         for (const std::int64_t link : touched_) {
+            if (squarings_ == hop_bytes) {
+                sum += link < routes_.n_links ? loads_[link] - before_[link] : 0.0;
+                continue;
+            }
             sum += cost(loads_[link] * inverse_[link]) - cost(before_[link] * inverse_[link]);
         }
         return sum;

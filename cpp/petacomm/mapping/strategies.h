@@ -40,7 +40,9 @@ void place_greedily(const Routes& routes, const Exchange& graph, const std::int3
 void place_by_bisection(const Routes& routes, const Exchange& graph, const Cuts& cuts,
                         std::int32_t ranks_per_node, int passes, std::int32_t* nodes);
 
-// A stage of threshold accepting: the cost is the sum over links of (load / capacity)^(2^squarings).
+// A stage of threshold accepting: the cost is the sum over links of (load / capacity)^(2^squarings); or it is
+// hop-bytes, from the best placement on, and no link becomes busier than the busiest is there.
+constexpr int hop_bytes = -1;  // in the place of squarings
 struct Stage {
     int squarings;
     std::int64_t moves;

@@ -22,6 +22,7 @@ from petacomm.mapping.graph_sources import grid_graph, subgrid_alltoall_graph
 from petacomm.mapping.grouping import fit_capacity
 from petacomm.mapping.metrics import concurrent_loads, placement_link_loads
 from petacomm.mapping.node_orders import bisect_network, line_order
+from petacomm.mapping.refinement import _STAGES
 from petacomm.network import link_loads
 from petacomm.topology import Allocation, CliqueHierarchy, FatTree, Network, Torus, dragonfly, percs
 
@@ -190,6 +191,21 @@ def test_refinement_never_makes_the_largest_load_larger(
     worst = [mapping_metrics(graph, placed, network).largest_load for placed in (before, after)]
     assert worst[1] <= worst[0] * (1 + 1e-9)
     assert after == refine_placement(graph, before, resources, n_moves=4000, seed=seed)
+
+
+@pytest.mark.parametrize("network", [dragonfly(8, 4, 2), Torus((4, 4, 4))])
+def test_at_last_refinement_lowers_hop_bytes_with_no_link_busier(
+    network: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph, resources = grid_graph((32, 32)), Resources(network, 16)
+    capacity = np.ones(network.n_links)
+    start = place_ranks("recursive", graph, resources)
+    full = refine_placement(graph, start, resources, capacity=capacity)
+    monkeypatch.setattr("petacomm.mapping.refinement._STAGES", _STAGES[:-1])
+    before = refine_placement(graph, start, resources, capacity=capacity)
+    first, last = (mapping_metrics(graph, one, network, capacity) for one in (before, full))
+    assert last.largest_time <= first.largest_time * (1 + 1e-9)
+    assert last.hop_bytes < 0.98 * first.hop_bytes
 
 
 def test_refinement_finds_a_ring_on_a_ring() -> None:
