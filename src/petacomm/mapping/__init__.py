@@ -4,7 +4,7 @@ Must not import: `petacomm.papers` and the rooms above it.
 """
 
 # These modules register their strategies on import.
-from petacomm.mapping import grouping, scotch, torus_folding
+from petacomm.mapping import grid_blocks, grouping, scotch, torus_folding
 from petacomm.mapping.graph import CommunicationGraph
 from petacomm.mapping.metrics import concurrent_loads, mapping_metrics
 from petacomm.mapping.nlpkkt import nlpkkt_graph
@@ -18,6 +18,7 @@ __all__ = [
     "Placement",
     "Resources",
     "concurrent_loads",
+    "grid_blocks",
     "grouping",
     "mapping_metrics",
     "nlpkkt_graph",

@@ -17,7 +17,7 @@ from petacomm.mapping.strategies import STRATEGIES, Resources, get_strategy, pla
 
 AUTO = "auto"
 # Strategies among which "auto" chooses; they need no other package.
-_CANDIDATES = ("identity", "greedy", "recursive", "folded")
+_CANDIDATES = ("identity", "cyclic", "greedy", "recursive", "folded", "blocks")
 _RANDOM = 10
 _ROUNDING = 1e-9  # of loads that are summed in another order
 IDENTITY, RANDOM = "identity", f"best of {_RANDOM} random"
@@ -221,8 +221,8 @@ def map_ranks(
     ----------
     task : MappingTask
     name : str
-        Name of a strategy; or "auto": the one with the smallest largest load among identity, greedy,
-        recursive and, if applicable, folded.
+        Name of a strategy; or "auto": the one with the smallest largest load among identity, cyclic, greedy,
+        recursive and, if applicable, folded and blocks.
     refined : bool
         Whether the placement is refined.
     progress : Progress, optional

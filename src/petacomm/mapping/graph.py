@@ -13,6 +13,7 @@ from petacomm.base.arguments import real_array, require_arrays, whole_array
 from petacomm.base.display import Displayed
 from petacomm.base.errors import ConfigError
 from petacomm.base.typing import FloatArray, Int32Array, Int64Array
+from petacomm.mapping.rank_grid import find_rank_grid
 from petacomm.network import Traffic
 
 if TYPE_CHECKING:
@@ -212,6 +213,11 @@ class CommunicationGraph(Displayed):
         """
         between = self.grouped(nodes, n_nodes)
         return Traffic(between.sources, between.targets, between.n_bytes)
+
+    @cached_property
+    def likely_grid(self) -> tuple[int, ...] | None:
+        """The grid of the ranks, or what `find_rank_grid` tells of one by their bytes."""
+        return self.grid or find_rank_grid(self.n_ranks, self.sources, self.targets, self.n_bytes)
 
     @cached_property
     def partner_lists(self) -> PartnerLists:

@@ -13,7 +13,7 @@ from petacomm.mapping.strategies import Resources
 from petacomm.network.routes import kernel_routes
 
 # Stages (s, fraction, threshold): the cost is the sum of link loads to the power 2^s (1: hop-bytes; 8: nearly
-# the largest load), in the last one hop-bytes of placements whose busiest link is no busier than the best; the
+# the largest load), in the last one hop-bytes, with no link busier than the busiest of the best so far; the
 # fraction of all moves; the initial threshold, in units of a typical change of the cost.
 _STAGES = ((0, 0.1, 0.02), (1, 0.2, 0.02), (2, 0.3, 0.01), (3, 0.4, 0.005), (-1, 0.4, 0.02))
 # The default number of moves keeps the number of visited edges constant, within limits. A move visits those

@@ -144,6 +144,11 @@ def _identity(graph: CommunicationGraph, resources: Resources, seed: int) -> Int
     return np.arange(graph.n_ranks) // resources.ranks_per_node
 
 
+@register_strategy("cyclic", "nodes in turn: what a launcher does that deals ranks cyclically")
+def _cyclic(graph: CommunicationGraph, resources: Resources, seed: int) -> Int64Array:
+    return np.arange(graph.n_ranks) % resources.network.n_nodes
+
+
 @register_strategy("random", "places drawn at random")
 def _random(graph: CommunicationGraph, resources: Resources, seed: int) -> Int64Array:
     return Placement.random(resources.network, resources.ranks_per_node, graph.n_ranks, seed=seed).nodes

@@ -66,19 +66,20 @@ def _surface(along: Sequence[int], grid: Sequence[int], torus: Sequence[int]) ->
 
 
 def _unfit(graph: CommunicationGraph, resources: Resources) -> str:
-    if graph.grid is None:
+    shape = graph.likely_grid
+    if shape is None:
         return "the ranks are no Cartesian grid"
     if not isinstance(resources.network, Torus):
         return "the network is no whole torus or mesh"
-    if next(possible_foldings(graph.grid, resources.network.shape), None) is None:
+    if next(possible_foldings(shape, resources.network.shape), None) is None:
         torus = shape_text(resources.network.shape)
-        return f"a grid of {shape_text(graph.grid)} does not fold onto {torus} nodes"
+        return f"a grid of {shape_text(shape)} does not fold onto {torus} nodes"
     return ""
 
 
 @register_strategy("folded", "a Cartesian grid in blocks along the dimensions of a torus", unfit=_unfit)
 def _folded(graph: CommunicationGraph, resources: Resources, seed: int) -> Int64Array:
-    torus, shape = resources.network, graph.grid
+    torus, shape = resources.network, graph.likely_grid
     assert isinstance(torus, Torus) and shape is not None
     foldings = sorted(
         possible_foldings(shape, torus.shape), key=lambda along: _surface(along, shape, torus.shape)
