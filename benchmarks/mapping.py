@@ -1,28 +1,42 @@
-"""Placements of nlpkkt240 on tori and PERCS beside Scotch, and how long mapping takes.
+"""Placements of nlpkkt240 and of halos beside Scotch, and how long mapping takes.
 
     python benchmarks/mapping.py                    # everything, some two minutes
-    python benchmarks/mapping.py --only quality     # or speed, command
+    python benchmarks/mapping.py --only quality     # or halos, speed, command
 
-The graph is that of products with a vector, rows in equal runs. Loads are bytes of the busiest link; "random"
-is the best of ten. Scotch is used where libscotch is installed (Debian: apt install libscotch-dev).
+Halos are of periodic grids of ranks, as a recording has them, without the grid; beside the defaults of
+launchers: block fills one node after the other, cyclic deals ranks to nodes in turn. Elsewhere the graph is
+that of products with a vector, rows in equal runs. Loads are bytes of the busiest link; "random" is the best
+of ten. Scotch is used where libscotch is installed (Debian: apt install libscotch-dev).
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import resource
 import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from petacomm.base.host import cpu_model
-from petacomm.mapping import STRATEGIES, CommunicationGraph, Resources, nlpkkt_graph
-from petacomm.mapping.comparison import MappingTask
-from petacomm.topology import Network, Torus, percs
+from petacomm.mapping import STRATEGIES, CommunicationGraph, Placement, Resources, nlpkkt_graph
+from petacomm.mapping.comparison import IDENTITY, MappingTask, map_ranks
+from petacomm.mapping.graph_sources import grid_graph
+from petacomm.network.routing import job_capacities
+from petacomm.topology import Allocation, FatTree, Network, Torus, dragonfly, load_machine, percs
 
 TORI = {256: (8, 8, 4), 512: (8, 8, 8), 1024: (8, 8, 16)}
+HALO_NETWORKS: dict[str, Network] = {
+    "torus": Torus((4, 4, 4)),
+    "fat tree": FatTree((8, 8), (1, 4)),  # half of the bandwidth between switches
+    "dragonfly": dragonfly(8, 4, 2),
+}
+SLINGSHOT = load_machine("frontier")
 NAMES = ("greedy", "recursive", "hierarchical", "scotch")
 
 
@@ -40,6 +54,40 @@ def quality() -> None:
         for n_nodes in TORI:
             for width in (1, 16):
                 row(kind, n_nodes, width, usable)
+
+
+def halos() -> None:
+    """Print how far map takes the busiest link and hop-bytes from the defaults of launchers, and Scotch."""
+    print(
+        "halos: % of the busiest link's time, % of hop-bytes".ljust(52),
+        "against block  against cyclic  Scotch:block",
+    )
+    for name, nodes in (("64 nodes", None), ("32 of 64 nodes, drawn", 32)):
+        for kind, full in HALO_NETWORKS.items():
+            for grid in ((32, 32), (8, 8, 16)):
+                drawn = np.sort(np.random.default_rng(1).permutation(64)[:nodes])
+                where: Network = full if nodes is None else Allocation(full, drawn)
+                cells = halo_row(kind, where, grid)
+                title = f"{kind}, {name}, {'x'.join(map(str, grid))} ranks"
+                print(title.ljust(52), "  ".join(f"{a:+5.0f} {b:+5.0f}  " for a, b in cells), flush=True)
+
+
+def halo_row(kind: str, where: Network, grid: tuple[int, ...]) -> list[tuple[float, float]]:
+    """Return percents of busiest link and hop-bytes: map against block and cyclic, Scotch against block."""
+    n_ranks = math.prod(grid)
+    width = n_ranks // where.n_nodes
+    capacity = job_capacities(SLINGSHOT, where) if kind == "dragonfly" else None
+    routing = "ugal" if kind == "dragonfly" else "minimal"
+    graph = replace(grid_graph(grid, True, 1e5), grid=None)
+    task = MappingTask(graph, Resources(where, width), capacity, routing=routing)
+    cyclic = Placement.from_nodes(np.arange(n_ranks) % where.n_nodes, where, width)
+    block, chosen = task.place(IDENTITY), map_ranks(task).chosen
+    pairs = [(chosen, block), (chosen, task.measure("cyclic", cyclic, 0.0))]
+    if not STRATEGIES["scotch"].missing():
+        pairs.append((task.place("scotch"), block))
+    return [
+        (100 * (a.load / b.load - 1), 100 * (a.metrics.hop_bytes / b.metrics.hop_bytes - 1)) for a, b in pairs
+    ]
 
 
 def row(kind: str, n_nodes: int, width: int, names: list[str]) -> None:
@@ -105,10 +153,10 @@ def command() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", choices=["quality", "speed", "command"])
+    parser.add_argument("--only", choices=["quality", "halos", "speed", "command"])
     only = parser.parse_args().only
     print(f"{cpu_model()}\n")
-    for part in (quality, speed, command):
+    for part in (quality, halos, speed, command):
         if only in (None, part.__name__):
             part()
             print()
