@@ -48,6 +48,11 @@ def add_commands(commands: Any) -> None:
     parser.add_argument(
         "--seconds", metavar="S", type=float, default=2.0, help="for each collective and size [2]"
     )
+    parser.add_argument(
+        "--commutative", action="store_true",
+        help="promise that all operations of the programs commute, as MPI's own do: of Open MPI, whose rules "
+        "do not ask, then also algorithms that combine out of the order of ranks",
+    )  # fmt: skip
     parser.add_argument("--graph", metavar="FILE", type=Path, help="a recording of 'petacomm record'")
     parser.add_argument("--force", action="store_true", help="replace an earlier tuning in DIR")
     parser.add_argument("--json", action="store_true", help="write JSON instead of tables")
@@ -66,7 +71,8 @@ def _tune(arguments: argparse.Namespace) -> int:
     collectives = arguments.collectives.split(",") if arguments.collectives is not None else COLLECTIVES
     sizes = _sizes(arguments.sizes) if arguments.sizes is not None else list(SIZES)
     with progress_listener(0) as progress:
-        tuning = tune_collectives(words, out, collectives, sizes, arguments.seconds, progress)
+        promised = arguments.commutative
+        tuning = tune_collectives(words, out, collectives, sizes, arguments.seconds, progress, promised)
     text = tuning_table(tuning)
     if recording is not None:
         text += f"\n\nof {arguments.graph}:\n\n{saving_table(tuning, recording)}"

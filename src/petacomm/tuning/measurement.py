@@ -182,14 +182,16 @@ class CellTimer:
 
 
 def candidate_settings(
-    kind: str, tools: ToolInterface, collective: str, n_ranks: int
+    kind: str, tools: ToolInterface, collective: str, n_ranks: int, commutative: bool = False
 ) -> dict[str, dict[str, int]]:
     """Return the default and all algorithms of a collective: name to variables and their values.
 
     Those of the default are the values that the variables of the others have now.
     """
-    find = openmpi_candidates if kind == "open-mpi" else mpich_candidates
-    found = find(tools, collective, n_ranks)
+    if kind == "open-mpi":
+        found = openmpi_candidates(tools, collective, n_ranks, commutative)
+    else:
+        found = mpich_candidates(tools, collective, n_ranks)
     default = {variable: tools.read(variable) for setting in found.values() for variable in setting}
     if kind == "open-mpi":
         default[ENABLED] = tools.read(ENABLED)
@@ -204,7 +206,8 @@ def measured_cells(mpi: Any, request: Mapping[str, Any]) -> tuple[list[dict[str,
     for collective in dict.fromkeys(name for name, _ in request["cells"]):
         settings: dict[str, dict[str, int]] = {DEFAULT: {}}
         if request["forced"] and kind:
-            settings = candidate_settings(kind, tools, collective, n_ranks)
+            all_commute = request.get("commutative", False)
+            settings = candidate_settings(kind, tools, collective, n_ranks, all_commute)
         timer = CellTimer(mpi, tools, settings)
         for size in (size for name, size in request["cells"] if name == collective):
             buffers = CollectiveBuffers(collective, size, mpi, rank, n_ranks)

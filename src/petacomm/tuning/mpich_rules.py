@@ -40,7 +40,10 @@ RULES_VARIABLE = "MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE"
 
 
 def mpich_candidates(tools: ToolInterface, collective: str, n_ranks: int) -> dict[str, dict[str, int]]:
-    """Return the algorithms of a collective that the library has: name to variables and values."""
+    """Return the algorithms of a collective that the library has: name to variables and values.
+
+    Some are wrong for operations that do not commute, which the rules leave to the library's own choice.
+    """
     variable = f"MPIR_CVAR_{collective.upper()}_INTRA_ALGORITHM"
     # Values count the names in the order in which the description of the variable explains them.
     names = re.findall(r"^\s*(\w+)\s+-\s", tools.description(variable), re.MULTILINE)

@@ -24,14 +24,26 @@ _BY_ALL_BLOCKS = ("allgather", "alltoall", "reduce_scatter_block")
 _NEVER = ("ignore", "two_proc")
 _POWER_OF_TWO = {("allgather", "recursive_doubling"), ("reduce_scatter_block", "recursive_doubling")}
 _EVEN = {("allgather", "neighbor")}
+# Those that combine in the order of ranks, or fall back where they cannot. Without rules the library asks of
+# each operation whether it commutes; an algorithm that a rule names is taken for all.
+_IN_ORDER = {
+    "allreduce": ("basic_linear", "nonoverlapping", "recursive_doubling", "rabenseifner"),
+    "reduce": ("linear", "in_order_binary", "rabenseifner"),
+    "reduce_scatter_block": ("basic_linear", "recursive_doubling", "recursive_halving", "butterfly"),
+}
 RULES_FILE = "openmpi-rules.txt"
 RULES_VARIABLES = {"OMPI_MCA_coll_tuned_use_dynamic_rules": "1"}
 RULES_VARIABLE = "OMPI_MCA_coll_tuned_dynamic_rules_filename"
 ENABLED = "coll_tuned_use_dynamic_rules"
 
 
-def openmpi_candidates(tools: ToolInterface, collective: str, n_ranks: int) -> dict[str, dict[str, int]]:
-    """Return the algorithms of a collective that the library has: name to variables and values."""
+def openmpi_candidates(
+    tools: ToolInterface, collective: str, n_ranks: int, commutative: bool = False
+) -> dict[str, dict[str, int]]:
+    """Return the algorithms of a collective that the library has: name to variables and values.
+
+    With `commutative` also those that are wrong for operations that do not commute.
+    """
     variable = f"coll_tuned_{collective}_algorithm"
     found: dict[str, dict[str, int]] = {}
     for name, number in tools.values(variable).items():
@@ -41,6 +53,8 @@ def openmpi_candidates(tools: ToolInterface, collective: str, n_ranks: int) -> d
         if (collective, short) in _POWER_OF_TWO and n_ranks & (n_ranks - 1):
             continue
         if (collective, short) in _EVEN and n_ranks % 2:
+            continue
+        if not commutative and short not in _IN_ORDER.get(collective, (short,)):
             continue
         found[f"{number} {short}"] = {ENABLED: 1, variable: number}
     return found

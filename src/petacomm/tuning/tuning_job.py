@@ -28,6 +28,7 @@ SIZES = (8, 64, 512, 4096, 32768, 262144, 1048576)
 Cell = tuple[str, int]
 _LOSS = 0.99  # a rule whose jobs are slower than those without is taken back
 _PAIRS = 3  # jobs with and without rules, of a check
+_HEAD = ("ranks", "library", "kind", "settings", "wrong", "commutative")
 _PROGRAM = "import sys; from petacomm.tuning.measurement import run_measurement as run; run(*sys.argv[1:])"
 
 
@@ -55,6 +56,8 @@ class Tuning:
         Cells whose choice jobs with the rules did not confirm.
     wrong : sequence of str
         Algorithms whose results are wrong.
+    commutative : bool
+        Whether the rules are for programs all of whose operations commute.
     """
 
     ranks: int
@@ -67,6 +70,7 @@ class Tuning:
     checked: dict[Cell, list[float]] = field(default_factory=dict)
     withdrawn: list[Cell] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
+    commutative: bool = False
 
     @property
     def chosen(self) -> dict[Cell, str]:
@@ -91,7 +95,7 @@ class Tuning:
                 "checked": self.checked.get(cell, []), "withdrawn": cell in self.withdrawn,
                 "seconds": times,
             })  # fmt: skip
-        head = {name: getattr(self, name) for name in ("ranks", "library", "kind", "settings", "wrong")}
+        head = {name: getattr(self, name) for name in _HEAD}
         return head | {"geometric mean of checked gains": self.mean_gain(), "cells": cells}
 
 
@@ -102,6 +106,7 @@ def tune_collectives(
     sizes: Sequence[int] = SIZES,
     seconds: float = 2.0,
     progress: Progress | None = None,
+    commutative: bool = False,
 ) -> Tuning:
     """Measure collectives under a launcher, write the rules of the better algorithms, and check them.
 
@@ -117,6 +122,9 @@ def tune_collectives(
     seconds : float
         Time for the rounds of a cell, of which there are some at least.
     progress : Progress, optional
+    commutative : bool
+        Whether all operations of the programs commute. Open MPI's rules do not ask, so that algorithms that
+        combine out of the order of ranks are tried only then; MPICH's rules ask.
 
     Returns
     -------
@@ -136,9 +144,11 @@ def tune_collectives(
         scratch = Path(tempfile.mkdtemp(prefix="petacomm-tune-", dir=folder)).resolve()
     try:
         progress.begin("measure", None)
-        result = _measured(launcher, scratch, cells, True, seconds, {})
+        request = {"cells": cells, "forced": True, "seconds": seconds, "commutative": commutative}
+        result = _measured(launcher, scratch, request, {})
         progress.end()
         tuning = _chosen(result)
+        tuning.commutative = commutative and tuning.kind == "open-mpi"
         for phase in ("confirm", "check"):
             if not tuning.chosen:
                 break
@@ -217,7 +227,8 @@ def _compared(
         taken = {}
         for with_rules in (bool(pair % 2), not pair % 2):
             added = variables if with_rules else {}
-            result = _measured(launcher, scratch, list(gains), False, seconds / 2, added)
+            request = {"cells": list(gains), "forced": False, "seconds": seconds / 2}
+            result = _measured(launcher, scratch, request, added)
             taken[with_rules] = [float(np.median(cell["times"][DEFAULT])) for cell in result["cells"]]
             progress.advance(1)
         for cell, own, ruled in zip(gains, taken[False], taken[True], strict=True):
@@ -236,16 +247,14 @@ def withdraw_unconfirmed(tuning: Tuning, gains: Mapping[Cell, Sequence[float]]) 
 def _measured(
     launcher: Sequence[str],
     scratch: Path,
-    cells: Sequence[Cell],
-    forced: bool,
-    seconds: float,
+    request: Mapping[str, Any],
     variables: Mapping[str, str],
 ) -> dict[str, Any]:
     """Return what a job of the measurement has written."""
-    request, written = scratch / "request.json", scratch / "result.json"
+    asked, written = scratch / "request.json", scratch / "result.json"
     written.unlink(missing_ok=True)
-    write_text(request, json.dumps({"cells": list(cells), "forced": forced, "seconds": seconds}))
-    program = [sys.executable, "-c", _PROGRAM, str(request), str(written)]
+    write_text(asked, json.dumps(request))
+    program = [sys.executable, "-c", _PROGRAM, str(asked), str(written)]
     code, said = _ended([*launcher, *program], os.environ | variables)
     if code or not written.exists():
         first = printable(said.strip().splitlines()[0]) if said.strip() else "without a word"

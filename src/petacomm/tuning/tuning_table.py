@@ -35,6 +35,8 @@ def tuning_table(tuning: Tuning) -> str:
     lines.append(
         f"geometric mean of the gains in jobs, over all {len(tuning.times)} rows: {tuning.mean_gain():.2f}"
     )
+    if tuning.commutative:
+        lines.append("for programs all of whose operations commute: with others, results would be wrong")
     if tuning.wrong:
         lines.append(f"wrong results, never chosen: {', '.join(tuning.wrong)}")
     return "\n".join(lines)
