@@ -28,13 +28,14 @@ def petacomm(*words, **options):
     return run_command([sys.executable, "-c", program, *words], **options)
 
 
-def record_command(folder: Path, n_ranks: int, *words, code=0):
-    """Return the recording of a program on some ranks, which ends with an exit code."""
+def record_command(folder: Path, n_ranks: int, *words, code=0, said=False):
+    """Return the recording of a program that ends with an exit code, and warnings if asked for."""
     require_compiler()
     job = [MPIEXEC, "-n", n_ranks, *words]
     ended = petacomm("record", "--out", folder / "recorded", "--", *job, cwd=folder)
     assert ended.returncode == code, f"ended with {ended.returncode}:\n{ended.stdout}{ended.stderr}"
-    return load_recording(folder / "recorded.npz")
+    recording = load_recording(folder / "recorded.npz")
+    return (recording, ended.stderr) if said else recording
 
 
 def record_python(folder: Path, n_ranks: int, text: str):

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 /* The functions of MPI are looked up when they are first called: the library is not linked to an MPI, as the
@@ -44,14 +45,18 @@ static void* find(const char* name, const void* caller) {
 #define PMPI(name) FOUND(name)
 
 #ifdef OPEN_MPI
-/* A variable, of which a program that is linked to it has the copy that counts: asked for first. */
-static MPI_Comm world(void) {
-    void* found = dlsym(RTLD_DEFAULT, "ompi_mpi_comm_world");
-    return (MPI_Comm)(found ? found : find("ompi_mpi_comm_world", NULL));
+/* Variables, of which a program that is linked to them has the copy that counts: asked for first. */
+static void* variable(const char* name) {
+    void* found = dlsym(RTLD_DEFAULT, name);
+    return found ? found : find(name, NULL);
 }
-#define WORLD world()
+#define WORLD ((MPI_Comm)variable("ompi_mpi_comm_world"))
+#define NO_COMM ((MPI_Comm)variable("ompi_mpi_comm_null"))
+#define BYTE ((MPI_Datatype)variable("ompi_mpi_byte"))
 #else
 #define WORLD MPI_COMM_WORLD
+#define NO_COMM MPI_COMM_NULL
+#define BYTE MPI_BYTE
 #endif
 
 #define CALLS(do_)                                                                                       \
@@ -68,7 +73,9 @@ static const char* const call_names[] = {CALLS(CALL_NAME)};
 static int on, threaded, phase;
 static int world_rank, world_size;
 static MPI_Group world_group;
+static uint64_t job;                             /* a number that the files of its ranks have in common */
 static uint64_t outside_messages, outside_bytes; /* to processes that are not in MPI_COMM_WORLD */
+static uint64_t spawned;
 
 /* --- memory, and the lock of programs whose threads all call MPI */
 
@@ -573,6 +580,15 @@ SENDING(Comm_free, (MPI_Comm * comm), (comm), ask_name(*comm); forget(communicat
         forget_recent())
 SENDING(Comm_disconnect, (MPI_Comm * comm), (comm), ask_name(*comm); forget(communicators, (uintptr_t)*comm);
         forget_recent())
+SENDING(Comm_spawn,
+        (const char* program, char* words[], int n, MPI_Info info, int root, MPI_Comm comm,
+         MPI_Comm* children, int codes[]),
+        (program, words, n, info, root, comm, children, codes), if (is_root(comm, root)) spawned += n)
+SENDING(Comm_spawn_multiple,
+        (int n, char* programs[], char** words[], const int numbers[], const MPI_Info infos[], int root,
+         MPI_Comm comm, MPI_Comm* children, int codes[]),
+        (n, programs, words, numbers, infos, root, comm, children, codes),
+        for (int i = 0; is_root(comm, root) && i < n; i++) spawned += numbers[i])
 SENDING(Win_free, (MPI_Win * window), (window), forget(windows, (uintptr_t)*window))
 
 /* The level is the number of the phase; what may follow it is not read, as no one says what it is. Whoever
@@ -610,22 +626,46 @@ static void check_library(void) {
         refuse("the program is linked to libmpi_abi, whose calls cannot be counted: link it to libmpi");
 }
 
-static void begin(int provided) {
-    static int begun;
-    if (begun++ || !getenv("PETACOMM_RECORD")) return;
-    check_library();
-    PMPI(Comm_rank)(WORLD, &world_rank);
-    PMPI(Comm_size)(WORLD, &world_size);
-    PMPI(Comm_group)(WORLD, &world_group);
-    threaded = provided == MPI_THREAD_MULTIPLE;
-    grow_counters();
-    dl_iterate_phdr(find_fortran, NULL);
-    const char* before =
-        getenv("PETACOMM_RECORD_PRELOAD"); /* programs that this one starts are not counted */
+/* Take a number of the job from rank 0. A rank that this library is not loaded into never answers. */
+static void agree_on_job(void) {
+    struct timespec now;
+    MPI_Request request;
+    int done = 0;
+    clock_gettime(CLOCK_REALTIME, &now);
+    time_t last = now.tv_sec + 120;
+    job = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec + ((uint64_t)getpid() << 44);
+    PMPI(Ibcast)(&job, sizeof job, BYTE, 0, WORLD, &request);
+    for (PMPI(Test)(&request, &done, MPI_STATUS_IGNORE); !done;) {
+        usleep(100);
+        PMPI(Test)(&request, &done, MPI_STATUS_IGNORE);
+        if (!done && time(NULL) > last) refuse("ranks of the job are not recorded: is a program static?");
+    }
+}
+
+/* Programs that this one starts are not counted. */
+static void restore_preload(void) {
+    const char* before = getenv("PETACOMM_RECORD_PRELOAD");
     if (before && *before)
         setenv("LD_PRELOAD", before, 1);
     else
         unsetenv("LD_PRELOAD");
+}
+
+static void begin(int provided) {
+    static int begun;
+    MPI_Comm parent;
+    if (begun++ || !getenv("PETACOMM_RECORD")) return;
+    check_library();
+    restore_preload();
+    PMPI(Comm_rank)(WORLD, &world_rank);
+    PMPI(Comm_size)(WORLD, &world_size);
+    agree_on_job();
+    PMPI(Comm_get_parent)(&parent);
+    if (parent != NO_COMM) return; /* spawned: of no rank of the job that is recorded */
+    PMPI(Comm_group)(WORLD, &world_group);
+    threaded = provided == MPI_THREAD_MULTIPLE;
+    grow_counters();
+    dl_iterate_phdr(find_fortran, NULL);
     on = 1;
 }
 
@@ -684,14 +724,16 @@ static void write_counters(FILE* file) {
 static void write_record(void) {
     char path[4096], part[4096];
     const char* folder = getenv("PETACOMM_RECORD");
-    int length = snprintf(path, sizeof path, "%s/rank-%08d.txt", folder, world_rank);
+    int length = snprintf(path, sizeof path, "%s/rank-%08d-%016" PRIx64 ".txt", folder, world_rank, job);
     int fits = length < (int)sizeof path - 8;
     snprintf(part, sizeof part, "%.4000s.part", path);
     FILE* file = fits ? fopen(part, "w") : NULL;
     if (file) {
-        fprintf(file, "petacomm-record 1 %d %d\nlibrary %s\n", world_rank, world_size, library);
+        fprintf(file, "petacomm-record 1 %d %d %016" PRIx64 "\nlibrary %s\n", world_rank, world_size, job,
+                library);
         write_groups(file);
         write_counters(file);
+        fprintf(file, "spawned %" PRIu64 "\n", spawned);
         fprintf(file, "outside %" PRIu64 " %" PRIu64 "\nend\n", outside_messages, outside_bytes);
     }
     int failed = !file || ferror(file);

@@ -32,12 +32,14 @@ class _RankFile:
 
     rank: int
     n_ranks: int
+    job: str
     library: str = ""
     groups: dict[int, _GroupLine] = field(default_factory=dict)
     ranks: dict[int, list[int]] = field(default_factory=dict)
     direct: list[tuple[int, ...]] = field(default_factory=list)
     collectives: list[tuple[int, ...]] = field(default_factory=list)
     outside: tuple[int, ...] = (0, 0)
+    spawned: int = 0
 
     def add_line(self, line: str) -> None:
         """Add a line; raise a ValueError or KeyError if it is none."""
@@ -60,6 +62,8 @@ class _RankFile:
             phase, call, *numbers = rest.split()
             group, root, item, size, calls = map(int, numbers)
             self.collectives.append((int(phase), _NUMBER_OF[call], group, root, item, size, calls))
+        elif kind == "spawned":
+            self.spawned = int(rest)
         elif kind == "outside":
             self.outside = tuple(map(int, rest.split()))
         else:
@@ -75,10 +79,10 @@ def _read_rank_file(path: Path) -> _RankFile:
         raise DataError("ends too early", where=str(path), mend="is the disk full? record again")
     number = 1
     try:
-        name, version, rank, n_ranks = lines[0].split()
+        name, version, rank, n_ranks, job = lines[0].split()
         if (name, version) != ("petacomm-record", "1") or not 0 <= int(rank) < int(n_ranks):
             raise ValueError
-        file = _RankFile(int(rank), int(n_ranks))
+        file = _RankFile(int(rank), int(n_ranks), job)
         for line in lines[1:-2]:
             number += 1
             file.add_line(line)
@@ -102,21 +106,23 @@ def read_rank_files(folder: Path, program: str) -> tuple[Recording, list[str]]:
     Raises
     ------
     DataError
-        If files are missing or damaged.
+        If files are missing or damaged, or of several jobs.
     """
     merged = _Merged()
-    seen, n_ranks = [], 0
+    seen, jobs = [], {}
     for path in sorted(folder.glob("rank-*.txt")):
         file = _read_rank_file(path)
-        if n_ranks not in (0, file.n_ranks):
-            raise DataError(
-                f"ranks of several jobs: of {n_ranks}, and of {file.n_ranks}",
-                where=program,
-                mend="record one mpiexec at a time",
-            )
-        n_ranks = file.n_ranks
+        jobs[file.job] = file.n_ranks
         seen.append(file.rank)
         merged.add(file)
+    if len(jobs) > 1:
+        shown = ", ".join(map(str, list(jobs.values())[:_SHOWN])) + (", ..." if len(jobs) > _SHOWN else "")
+        raise DataError(
+            f"{len(jobs)} jobs of MPI have run, of {shown} ranks",
+            where=program,
+            mend="write 'petacomm record' before each mpiexec, with an --out of its own",
+        )
+    n_ranks = max(jobs.values(), default=0)
     _require_all(seen, n_ranks, folder, program)
     return merged.recording(n_ranks)
 
@@ -151,12 +157,14 @@ class _Merged:
         self.direct: list[tuple[int, ...]] = []
         self.collectives = CollectiveCalls()
         self.outside = [0, 0]
+        self.spawned = 0
 
     def add(self, file: _RankFile) -> None:
         """Add the file of a rank."""
         self.library = self.library or file.library
         for i, number in enumerate(file.outside):
             self.outside[i] += number
+        self.spawned += file.spawned
         common = {index: self._number(index, file) for index in file.groups}
         self.direct += [(*row[:2], common[row[2]], *row[3:]) for row in file.direct]
         calls: dict[int, Counter[CollectiveRow]] = {number: Counter() for number in common.values()}
@@ -184,15 +192,23 @@ class _Merged:
 
     def recording(self, n_ranks: int) -> tuple[Recording, list[str]]:
         """Return the recording, and warnings."""
+        inside = [[rank for rank in ranks or [] if rank >= 0] for ranks in self.ranks]
         groups = [
-            RankGroup(name, np.array(ranks or [], np.int32), inter)
-            for name, ranks, inter in zip(self.names, self.ranks, self.inter, strict=True)
+            RankGroup(name, np.array(ranks, np.int32), inter)
+            for name, ranks, inter in zip(self.names, inside, self.inter, strict=True)
         ]
+        table = self.collectives.table()
+        mixed = [n for n, ranks in enumerate(self.ranks) if len(ranks or []) > len(inside[n])]
         warnings = self.collectives.warnings(groups)
         if any(group.inter for group in groups):
             warnings.append("collectives of intercommunicators are counted, but no messages are made of them")
+        if self.spawned:
+            warnings.append(f"{self.spawned:,} processes that the job spawned are not recorded")
         if self.outside[0]:
             warnings.append(f"{self.outside[0]:,} messages went to processes outside of MPI_COMM_WORLD")
+        if np.isin(table["group"], mixed).any():
+            warnings.append("collectives with processes outside of MPI_COMM_WORLD are not recorded")
+            table = table[~np.isin(table["group"], mixed)]
         direct = summed(np.array(self.direct, MESSAGES))
         outside = self.outside[0], self.outside[1]
-        return Recording(n_ranks, self.library, groups, direct, self.collectives.table(), outside), warnings
+        return Recording(n_ranks, self.library, groups, direct, table, outside), warnings

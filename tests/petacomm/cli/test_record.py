@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from graphs import as_dict
 from mpi import MPIEXEC
-from recorded import petacomm, require_compiler
+from recorded import COMPILER, petacomm, require_compiler
 
 from petacomm.cli.main import main
 from petacomm.mapping.graph_files import read_graph
@@ -54,6 +54,16 @@ def test_a_job_that_fails_after_its_end_is_recorded_and_its_code_is_kept(program
     ended = petacomm("record", "--out", "graph", "--", *program, "fail", cwd=tmp_path)
     assert ended.returncode == 7 and "ended with exit code 7" in ended.stderr
     assert (tmp_path / "graph.npz").exists()
+
+
+def test_jobs_of_one_command_are_not_taken_for_one(program, tmp_path):
+    """The second job has as many ranks as the first."""
+    words = ["sh", "-c", '"$@" && "$@"', "sh", *program]
+    ended = petacomm("record", "--mpicc", COMPILER, "--out", "graph", "--", *words, cwd=tmp_path)
+    assert (
+        ended.returncode == 3 and "2 jobs of MPI have run, of 2, 2 ranks (write 'petacomm rec" in ended.stderr
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["program.py"]
 
 
 def test_a_program_without_mpi_is_an_error(tmp_path):

@@ -9,7 +9,7 @@ from petacomm.recording.rank_files import read_rank_files
 from petacomm.recording.recording import CALLS
 
 FILE = """\
-petacomm-record 1 {rank} 2
+petacomm-record 1 {rank} 2 00000000000000bb
 library Some MPI 1.0
 group 0 00000000000000aa 2 {rank} 0 MPI_COMM_WORLD
 group 1 00000000000000aa 2 {rank} 0 copy
@@ -17,6 +17,7 @@ messages 0 send 0 {other} 4 3 30
 messages 0 get 1 {other} 4 1 8
 collective 1 allreduce 0 0 8 16 5
 collective 1 allreduce 1 0 8 16 2
+spawned {rank}
 outside 1 100
 end
 """
@@ -41,8 +42,20 @@ def test_files_are_merged(tmp_path):
             for row in recording.direct}  # fmt: skip
     assert rows == {("send", 0, 1): 30, ("send", 1, 0): 30, ("get", 0, 1): 8, ("get", 1, 0): 8}
     assert recording.outside == (2, 200) and warnings == [
-        "2 messages went to processes outside of MPI_COMM_WORLD"
+        "1 processes that the job spawned are not recorded",
+        "2 messages went to processes outside of MPI_COMM_WORLD",
     ]
+
+
+def test_collectives_with_processes_of_other_jobs_are_left_out_and_told_of(tmp_path):
+    first, second = texts()
+    more = "group 2 00000000000000dd 3 0 0 both\nranks 2 0 1 -32766\ncollective 0 bcast 2 1 0 8 4\n"
+    first = first.replace("messages 0 send", more + "messages 0 send")
+    recording, warnings = read_rank_files(written(tmp_path, first, second), "a program")
+    assert recording.collectives["calls"].tolist() == [7]
+    assert "collectives with processes outside of MPI_COMM_WORLD are not recorded" in warnings
+    recording.save(tmp_path / "graph.npz")
+    assert load_recording(tmp_path / "graph.npz").groups[1].ranks.tolist() == [0, 1]
 
 
 def test_ranks_that_count_differently_are_told_of(tmp_path):
@@ -63,7 +76,14 @@ def test_ranks_that_count_differently_are_told_of(tmp_path):
         (lambda text: text.replace("send 0", "send 9"), "no record"),
         (lambda text: text.replace("record 1", "record 2"), r"txt:1: no record"),
         (lambda text: "end\n", "no record of a rank"),
-        (lambda text: text.replace("0 2\n", "0 3\n").replace("1 2\n", "1 3\n"), "ranks of several jobs"),
+        (
+            lambda text: text.replace("2 00000000000000bb", "2 00000000000000cc"),
+            "2 jobs of MPI have run, of 2, 2",
+        ),
+        (
+            lambda text: text.replace("2 00000000000000bb", "3 00000000000000cc"),
+            "2 jobs of MPI have run, of 2, 3",
+        ),
     ],
 )
 def test_damaged_files_are_refused(tmp_path, change, said):
