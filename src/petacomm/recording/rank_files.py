@@ -153,6 +153,7 @@ class _Merged:
         self.number_of: dict[str, int] = {}
         self.names: list[str] = []
         self.inter: list[bool] = []
+        self.sizes: list[int] = []
         self.ranks: list[list[int] | None] = []
         self.direct: list[tuple[int, ...]] = []
         self.collectives = CollectiveCalls()
@@ -182,6 +183,7 @@ class _Merged:
         if number == len(self.names):
             self.names.append("")
             self.inter.append(group.inter)
+            self.sizes.append(group.size)
             self.ranks.append(None)
         self.names[number] = self.names[number] or group.name
         if index in file.ranks:
@@ -194,8 +196,8 @@ class _Merged:
         """Return the recording, and warnings."""
         inside = [[rank for rank in ranks or [] if rank >= 0] for ranks in self.ranks]
         groups = [
-            RankGroup(name, np.array(ranks, np.int32), inter)
-            for name, ranks, inter in zip(self.names, inside, self.inter, strict=True)
+            RankGroup(name, np.array(ranks, np.int32), inter, size)
+            for name, ranks, inter, size in zip(self.names, inside, self.inter, self.sizes, strict=True)
         ]
         table = self.collectives.table()
         mixed = [n for n, ranks in enumerate(self.ranks) if len(ranks or []) > len(inside[n])]

@@ -59,14 +59,22 @@ class RankGroup:
     name : str
         That which the program gave to one of these communicators; empty if it gave none.
     ranks : int32 (n,)
-        Ranks of MPI_COMM_WORLD, in the order of the communicator.
+        Ranks of MPI_COMM_WORLD, in the order of the communicator; none if they are not known, as its first
+        rank sent nothing in it.
     inter : bool
         Whether it is a side of an intercommunicator.
+    size : int, optional
+        Number of its processes, by default that of `ranks`.
     """
 
     name: str
     ranks: Int32Array
     inter: bool = False
+    size: int = -1
+
+    def __post_init__(self) -> None:
+        if self.size < 0:
+            object.__setattr__(self, "size", len(self.ranks))
 
 
 @dataclass(frozen=True, repr=False)
@@ -177,6 +185,7 @@ class Recording(Displayed):
                 sizes=np.array(sizes, np.int64),
                 ranks=np.concatenate(ranks),
                 inter=np.array([group.inter for group in self.groups], np.bool_),
+                processes=np.array([group.size for group in self.groups], np.int64),
                 direct=self.direct,
                 collectives=self.collectives,
                 outside=np.array(self.outside, np.int64),
@@ -226,8 +235,9 @@ def _checked(file: Any) -> Recording:
     if sizes.sum() != len(ranks) or not len(sizes) == len(file["names"]) == len(file["inter"]):
         raise ValueError("groups are not as long as they say")
     lists = np.split(ranks, np.cumsum(sizes)[:-1]) if len(sizes) else []
-    parts = zip(file["names"], lists, file["inter"], strict=True)
-    groups = [RankGroup(str(name), part, bool(inter)) for name, part, inter in parts]
+    processes = file.get("processes", sizes)  # not of earlier versions
+    parts = zip(file["names"], lists, file["inter"], processes, strict=True)
+    groups = [RankGroup(str(name), part, bool(inter), int(n)) for name, part, inter, n in parts]
     for numbers, end in (
         *((table[name], end) for table in (direct, collectives) for name, end in
           (("call", len(CALLS)), ("group", len(groups)))),

@@ -63,7 +63,7 @@ def recording_tables(
     """Return sums of messages by what they have in common, a table for each: lists of rows with names."""
     distance = np.abs(rows["source"].astype(np.int64) - rows["target"])
     group_name = [
-        f"{group.name or 'ranks'} ({len(group.ranks)}{', inter' * group.inter})" for group in recording.groups
+        f"{group.name or 'ranks'} ({group.size}{', inter' * group.inter})" for group in recording.groups
     ]
     return {
         "call": list(_call_rows(recording, rows, algorithms)),

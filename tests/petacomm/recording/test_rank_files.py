@@ -7,6 +7,7 @@ from petacomm.base.errors import ConfigError, DataError
 from petacomm.recording import load_recording
 from petacomm.recording.rank_files import read_rank_files
 from petacomm.recording.recording import CALLS
+from petacomm.recording.recording_table import recording_table
 
 FILE = """\
 petacomm-record 1 {rank} 2 00000000000000bb
@@ -56,6 +57,16 @@ def test_collectives_with_processes_of_other_jobs_are_left_out_and_told_of(tmp_p
     assert "collectives with processes outside of MPI_COMM_WORLD are not recorded" in warnings
     recording.save(tmp_path / "graph.npz")
     assert load_recording(tmp_path / "graph.npz").groups[1].ranks.tolist() == [0, 1]
+
+
+def test_a_communicator_whose_first_rank_sends_nothing_has_its_size(tmp_path):
+    first, second = texts()
+    second = second.replace("group 1 00000000000000aa 2 1 0 copy", "group 1 00000000000000dd 2 1 0 pair")
+    recording, _ = read_rank_files(written(tmp_path, first, second), "a program")
+    recording.save(tmp_path / "graph.npz")
+    for one in (recording, load_recording(tmp_path / "graph.npz")):
+        assert [group.size for group in one.groups] == [2, 2] and len(one.groups[1].ranks) == 0
+    assert "pair (2)" in recording_table(recording)
 
 
 def test_ranks_that_count_differently_are_told_of(tmp_path):
