@@ -279,7 +279,8 @@ static void free_plan(MPI_Request request) {
 typedef struct {
     int size, rank, remote_size, inter, is_world;
     int *ranks, *remote; /* ranks of MPI_COMM_WORLD */
-    int n_neighbours, *neighbours;
+    int next;            /* group in its list, or -1 */
+    int named_by;        /* number of the communicator that has given the name */
     uint64_t identity;
     char name[MPI_MAX_OBJECT_NAME];
 } Group;
@@ -287,11 +288,13 @@ typedef struct {
 typedef struct Handle {
     struct Handle* next;
     uintptr_t value;
-    int group;
+    int group, number;
+    int n_neighbours, *neighbours; /* -1 if not yet asked for */
 } Handle;
 
 static Group* groups;
-static int n_groups, groups_room;
+static int n_groups, groups_room, n_handles;
+static int first_group[256]; /* of those whose identities end alike, plus one */
 static Handle *communicators[256], *windows[256];
 
 static Handle** handle_place(Handle** table, uintptr_t value) {
@@ -317,52 +320,85 @@ static uint64_t hashed(uint64_t hash, const int* ranks, int size) {
     return hash;
 }
 
-static Group* new_group(MPI_Group of) {
+static Group new_group(MPI_Group of) {
+    Group group = {0};
+    PMPI(Group_size)(of, &group.size);
+    PMPI(Group_rank)(of, &group.rank);
+    group.ranks = world_ranks(of, group.size);
+    group.identity = hashed(UINT64_C(0xcbf29ce484222325), group.ranks, group.size);
+    group.is_world = group.size == world_size;
+    for (int i = 0; i < group.size; i++) group.is_world &= group.ranks[i] == i;
+    return group;
+}
+
+static int same_ranks(const int* a, const int* b, int size) {
+    return !size || !memcmp(a, b, size * sizeof(int));
+}
+
+static int same_group(const Group* a, const Group* b) {
+    return a->identity == b->identity && a->inter == b->inter && a->size == b->size &&
+           a->remote_size == b->remote_size && same_ranks(a->ranks, b->ranks, a->size) &&
+           same_ranks(a->remote, b->remote, a->remote_size);
+}
+
+/* Keep a group, unless there is one of the same ranks: programs may make communicators for ever. */
+static int keep_group(Group* group) {
+    int* first = &first_group[group->identity & 255];
+    for (int i = *first - 1; i >= 0; i = groups[i].next) {
+        if (!same_group(&groups[i], group)) continue;
+        free(group->ranks);
+        free(group->remote);
+        return i;
+    }
     if (n_groups == groups_room) {
         groups_room = 2 * groups_room + 8;
         groups = checked(realloc(groups, groups_room * sizeof *groups));
     }
-    Group* group = memset(&groups[n_groups++], 0, sizeof *group);
-    group->n_neighbours = -1;
-    PMPI(Group_size)(of, &group->size);
-    PMPI(Group_rank)(of, &group->rank);
-    group->ranks = world_ranks(of, group->size);
-    group->identity = hashed(UINT64_C(0xcbf29ce484222325), group->ranks, group->size);
-    group->is_world = group->size == world_size;
-    for (int i = 0; i < group->size; i++) group->is_world &= group->ranks[i] == i;
-    return group;
+    group->next = *first - 1;
+    groups[n_groups] = *group;
+    *first = ++n_groups;
+    return n_groups - 1;
 }
 
-static int keep_handle(Handle** place, uintptr_t value) {
+static Handle* keep_handle(Handle** place, uintptr_t value, Group* group) {
     Handle* handle = *place = checked(calloc(1, sizeof *handle));
     handle->value = value;
-    return handle->group = n_groups - 1;
+    handle->group = keep_group(group);
+    handle->number = n_handles++;
+    handle->n_neighbours = -1;
+    return handle;
 }
 
 static Handle* last_used; /* communicator */
 
-static int group_of(MPI_Comm comm) {
-    if (last_used && last_used->value == (uintptr_t)comm) return last_used->group;
-    Handle** place = handle_place(communicators, (uintptr_t)comm);
-    if (*place) {
-        last_used = *place;
-        return last_used->group;
-    }
+static Group group_of_new(MPI_Comm comm) {
     MPI_Group own;
     PMPI(Comm_group)(comm, &own);
-    Group* group = new_group(own);
+    Group group = new_group(own);
     PMPI(Group_free)(&own);
-    PMPI(Comm_test_inter)(comm, &group->inter);
-    if (group->inter) {
+    PMPI(Comm_test_inter)(comm, &group.inter);
+    if (group.inter) {
         PMPI(Comm_remote_group)(comm, &own);
-        PMPI(Comm_remote_size)(comm, &group->remote_size);
-        group->remote = world_ranks(own, group->remote_size);
-        group->identity = hashed(group->identity, group->remote, group->remote_size);
-        group->is_world = 0;
+        PMPI(Comm_remote_size)(comm, &group.remote_size);
+        group.remote = world_ranks(own, group.remote_size);
+        group.identity = hashed(group.identity, group.remote, group.remote_size);
+        group.is_world = 0;
         PMPI(Group_free)(&own);
     }
-    return keep_handle(place, (uintptr_t)comm);
+    return group;
 }
+
+static Handle* handle_of(MPI_Comm comm) {
+    if (last_used && last_used->value == (uintptr_t)comm) return last_used;
+    Handle** place = handle_place(communicators, (uintptr_t)comm);
+    if (!*place) {
+        Group group = group_of_new(comm);
+        keep_handle(place, (uintptr_t)comm, &group);
+    }
+    return last_used = *place;
+}
+
+static int group_of(MPI_Comm comm) { return handle_of(comm)->group; }
 
 static Group* group_at(MPI_Comm comm) {
     int index = group_of(comm); /* which may move all groups */
@@ -374,9 +410,9 @@ static int group_of_window(MPI_Win window) {
     if (*place) return (*place)->group;
     MPI_Group own;
     PMPI(Win_get_group)(window, &own);
-    new_group(own);
+    Group group = new_group(own);
     PMPI(Group_free)(&own);
-    return keep_handle(place, (uintptr_t)window);
+    return keep_handle(place, (uintptr_t)window, &group)->group;
 }
 
 static void forget(Handle** table, uintptr_t value) {
@@ -384,37 +420,45 @@ static void forget(Handle** table, uintptr_t value) {
     if (!handle) return;
     if (handle == last_used) last_used = NULL;
     *place = handle->next;
+    free(handle->neighbours);
     free(handle);
 }
 
-/* Ask a communicator for its name, which programs may set at any time, as late as can be. */
+/* Ask a communicator for its name, which programs may set at any time, as late as can be. Of several of the
+ * same ranks the first one that has a name gives it. */
 static void ask_name(MPI_Comm comm) {
     Handle* handle = *handle_place(communicators, (uintptr_t)comm);
+    char name[MPI_MAX_OBJECT_NAME] = "";
     int length;
-    if (handle) PMPI(Comm_get_name)(comm, groups[handle->group].name, &length);
+    if (!handle) return;
+    Group* group = &groups[handle->group];
+    PMPI(Comm_get_name)(comm, name, &length);
+    if (!*name || (*group->name && group->named_by < handle->number)) return;
+    strcpy(group->name, name);
+    group->named_by = handle->number;
 }
 
-static void find_neighbours(Group* group, MPI_Comm comm) {
+static void find_neighbours(Handle* handle, MPI_Comm comm) {
     int kind, n = 0, n_in = 0, weighted;
     PMPI(Topo_test)(comm, &kind);
     if (kind == MPI_CART) {
         PMPI(Cartdim_get)(comm, &n);
-        group->neighbours = checked(malloc((2 * n + 1) * sizeof(int)));
+        handle->neighbours = checked(malloc((2 * n + 1) * sizeof(int)));
         for (int d = 0; d < n; d++)
-            PMPI(Cart_shift)(comm, d, 1, &group->neighbours[2 * d], &group->neighbours[2 * d + 1]);
+            PMPI(Cart_shift)(comm, d, 1, &handle->neighbours[2 * d], &handle->neighbours[2 * d + 1]);
         n *= 2;
     } else if (kind == MPI_GRAPH) {
-        PMPI(Graph_neighbors_count)(comm, group->rank, &n);
-        group->neighbours = checked(malloc((n + 1) * sizeof(int)));
-        PMPI(Graph_neighbors)(comm, group->rank, n, group->neighbours);
+        PMPI(Graph_neighbors_count)(comm, groups[handle->group].rank, &n);
+        handle->neighbours = checked(malloc((n + 1) * sizeof(int)));
+        PMPI(Graph_neighbors)(comm, groups[handle->group].rank, n, handle->neighbours);
     } else if (kind == MPI_DIST_GRAPH) {
         PMPI(Dist_graph_neighbors_count)(comm, &n_in, &n, &weighted);
-        group->neighbours = checked(malloc((n + 1) * sizeof(int)));
+        handle->neighbours = checked(malloc((n + 1) * sizeof(int)));
         int* other = checked(malloc((2 * n_in + n + 1) * sizeof(int)));
-        PMPI(Dist_graph_neighbors)(comm, n_in, other, other + n_in, n, group->neighbours, other + 2 * n_in);
+        PMPI(Dist_graph_neighbors)(comm, n_in, other, other + n_in, n, handle->neighbours, other + 2 * n_in);
         free(other);
     }
-    group->n_neighbours = n;
+    handle->n_neighbours = n;
 }
 
 /* --- what wrappers note */
@@ -514,14 +558,14 @@ static void note_ring(MPI_Comm comm, const void* counts, size_t width, MPI_Datat
 }
 
 static int n_neighbours(MPI_Comm comm) {
-    Group* group = group_at(comm);
-    if (group->n_neighbours < 0) find_neighbours(group, comm);
-    return group->n_neighbours;
+    Handle* handle = handle_of(comm);
+    if (handle->n_neighbours < 0) find_neighbours(handle, comm);
+    return handle->n_neighbours;
 }
 
 static void note_neighbour(int call, MPI_Comm comm, int neighbour, uint64_t bytes) {
-    int index = group_of(comm);
-    note_partner(call, index, groups[index].neighbours[neighbour], 1, bytes);
+    const Handle* handle = handle_of(comm);
+    note_partner(call, handle->group, handle->neighbours[neighbour], 1, bytes);
 }
 
 /* --- wrappers of calls that have counts */

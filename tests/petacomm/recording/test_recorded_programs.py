@@ -87,6 +87,33 @@ def test_processes_that_a_job_spawns_are_told_of_and_not_taken_for_its_ranks(tmp
     assert byte_matrix(recording.direct, 2).tolist() == [[0, 40], [40, 0]]
 
 
+SPLITS = """\
+import resource
+grid = comm.Create_cart([2, 1], periods=[True, True])
+other = comm.Create_cart([1, 2], periods=[False, False])
+for one in (grid, other, grid):
+    one.Neighbor_alltoall(np.zeros((4, 3)), np.zeros((4, 3)))
+used = []
+for turn in range(40001):
+    part = comm.Split(0, rank)
+    part.Barrier()
+    part.Free()
+    if turn % 20000 == 0:
+        used.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+assert used[2] - used[1] < 1500, used  # KiB
+"""
+
+
+def test_communicators_of_the_same_ranks_are_kept_once(tmp_path):
+    recording = record_python(tmp_path, 2, SPLITS)
+    assert recording.collectives["calls"].tolist() == [40001]
+    # In two calls, both neighbours along the axis of two are the other rank, and along that of one itself.
+    inside = 2 * 2 * 24
+    expected = [[inside, inside + 24], [inside + 24, inside]]
+    assert byte_matrix(recording.direct, 2).tolist() == expected
+    assert [group.ranks.tolist() for group in recording.groups] == [[0, 1]]
+
+
 HALO = """\
 from petacomm.mpi import world
 from petacomm.redistribution import Lattice, LatticeField
