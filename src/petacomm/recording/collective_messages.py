@@ -16,7 +16,7 @@ from petacomm.base.errors import ConfigError, require_known
 from petacomm.base.typing import Int64Array
 from petacomm.schedule import CollectiveCall, list_algorithms, make_schedule, published_algorithm
 
-Messages = tuple[Int64Array, Int64Array, Int64Array]  # source, target and bytes of each
+Parts = tuple[Int64Array, Int64Array, Int64Array]  # source, target and blocks of each message
 
 _SHORT_ALLGATHER, _LONG_REDUCE_SCATTER = 81920, 524288  # bytes of all blocks (MPICH)
 _MIN_BRUCK = 8  # ranks of an all-to-all (MPICH)
@@ -27,6 +27,15 @@ _SCHEDULED = {
     "alltoall": "alltoall",
     "barrier": "barrier",
 }
+
+
+class Messages(NamedTuple):
+    """Messages by source and target: bytes of each, and how many there are; int64 (n,) each."""
+
+    source: Int64Array
+    target: Int64Array
+    n_bytes: Int64Array
+    number: Int64Array
 
 
 class CollectiveKey(NamedTuple):
@@ -70,7 +79,7 @@ def known_algorithms(call: str) -> list[str]:
 
 
 def expand_collective(key: CollectiveKey, algorithm: str) -> Messages:
-    """Return the messages of a collective: source and target in its group, and bytes, int64 (n,) each.
+    """Return the messages of a collective, source and target being ranks of its group.
 
     Raises
     ------
@@ -78,7 +87,7 @@ def expand_collective(key: CollectiveKey, algorithm: str) -> Messages:
         If there is no such algorithm, or it does not serve the call.
     """
     if key.n == 1:
-        return (np.empty(0, np.int64),) * 3
+        return Messages(*(np.empty(0, np.int64),) * 4)
     if key.call in _SCHEDULED:
         return _scheduled(key, algorithm)
     require_known(f"unknown algorithm of {key.call}", algorithm, _ALGORITHMS[key.call])
@@ -88,10 +97,10 @@ def expand_collective(key: CollectiveKey, algorithm: str) -> Messages:
             f"{key.call} '{algorithm}' cannot be used by {key.n} ranks, no power of two",
             mend=f"'{default_algorithm(key)}' can",
         )
-    source, target, blocks = messages_of(key.n)
+    source, target, blocks, number = messages_of(key.n)
     if key.call in ("gather", "scatter"):
         source, target = (source + key.root) % key.n, (target + key.root) % key.n
-    return source, target, blocks * key.size
+    return Messages(source, target, blocks * key.size, number)
 
 
 def _scheduled(key: CollectiveKey, algorithm: str) -> Messages:
@@ -102,7 +111,8 @@ def _scheduled(key: CollectiveKey, algorithm: str) -> Messages:
         for name in ("source", "destination", "length")
     ]
     # The signals of a barrier are empty messages.
-    return columns[0], columns[1], columns[2] * (call.itemsize if key.call != "barrier" else 0)
+    n_bytes = columns[2] * (call.itemsize if key.call != "barrier" else 0)
+    return Messages(columns[0], columns[1], n_bytes, np.ones_like(n_bytes))
 
 
 def _scatter(n: int) -> Messages:
@@ -120,13 +130,13 @@ def _scatter(n: int) -> Messages:
 
 
 def _gather(n: int) -> Messages:
-    target, source, blocks = _scatter(n)
-    return source, target, blocks
+    target, source, blocks, number = _scatter(n)
+    return Messages(source, target, blocks, number)
 
 
 def _ring(n: int) -> Messages:
-    ranks = np.arange(n, dtype=np.int64)
-    return _joined([(ranks, (ranks + 1) % n, np.ones(n, np.int64))] * (n - 1))
+    ranks, one = np.arange(n, dtype=np.int64), np.ones(n, np.int64)
+    return Messages(ranks, (ranks + 1) % n, one, (n - 1) * one)
 
 
 def _doubling(n: int) -> Messages:
@@ -156,9 +166,9 @@ def _steps(n: int) -> list[tuple[Int64Array, int]]:
     return [(np.arange(n, dtype=np.int64), 1 << bit) for bit in range((n - 1).bit_length())]
 
 
-def _joined(parts: list[Messages]) -> Messages:
+def _joined(parts: list[Parts]) -> Messages:
     source, target, blocks = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return source, target, blocks
+    return Messages(source, target, blocks, np.ones_like(blocks))
 
 
 _ALGORITHMS: dict[str, dict[str, Callable[[int], Messages]]] = {

@@ -16,7 +16,12 @@ from petacomm.base.display import Displayed
 from petacomm.base.errors import ConfigError, DataError
 from petacomm.base.files import atomic_write, require_file
 from petacomm.base.typing import Int32Array, Int64Array
-from petacomm.recording.collective_messages import CollectiveKey, default_algorithm, expand_collective
+from petacomm.recording.collective_messages import (
+    CollectiveKey,
+    Messages,
+    default_algorithm,
+    expand_collective,
+)
 
 # In the order of interposer.c.
 CALLS = (
@@ -155,7 +160,7 @@ class Recording(Displayed):
         key = CollectiveKey(call, len(ranks), int(row["root"]), int(row["size"]), int(row["item"]))
         algorithm = algorithms.get(call) or default_algorithm(key)
         if (key, algorithm) not in self._expanded:
-            self._expanded[key, algorithm] = summed(_pair_rows(*expand_collective(key, algorithm)))
+            self._expanded[key, algorithm] = summed(_pair_rows(expand_collective(key, algorithm)))
         rows = self._expanded[key, algorithm].copy()
         for name in ("phase", "call", "group"):
             rows[name] = row[name]
@@ -251,11 +256,11 @@ def _checked(file: Any) -> Recording:
     return Recording(n_ranks, str(file["library"]), groups, direct, collectives, outside)
 
 
-def _pair_rows(source: Int64Array, target: Int64Array, n_bytes: Int64Array) -> npt.NDArray[Any]:
-    """Return a row for each message."""
-    rows = np.zeros(len(source), MESSAGES)
-    rows["source"], rows["target"], rows["bytes"], rows["messages"] = source, target, n_bytes, 1
-    rows["size_class"] = size_class(n_bytes)
+def _pair_rows(messages: Messages) -> npt.NDArray[Any]:
+    """Return a row for messages of one size between two ranks."""
+    rows = np.zeros(len(messages.source), MESSAGES)
+    rows["source"], rows["target"], rows["messages"] = messages.source, messages.target, messages.number
+    rows["bytes"], rows["size_class"] = messages.n_bytes * messages.number, size_class(messages.n_bytes)
     return rows
 
 

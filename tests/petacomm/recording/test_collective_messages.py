@@ -15,11 +15,11 @@ SIZES = [1, 2, 3, 4, 5, 7, 8, 12, 16]
 
 
 def received(messages, n):
-    return np.bincount(messages[1], messages[2], n).astype(int)
+    return np.bincount(messages.target, messages.n_bytes * messages.number, n).astype(int)
 
 
 def sent(messages, n):
-    return np.bincount(messages[0], messages[2], n).astype(int)
+    return np.bincount(messages.source, messages.n_bytes * messages.number, n).astype(int)
 
 
 def expanded(call, n, size=10, root=0, algorithm=None, item=1):
@@ -52,6 +52,11 @@ def test_an_allgather_brings_each_rank_all_other_blocks(n):
         assert np.all(received(messages, n) == 10 * (n - 1)) and np.all(sent(messages, n) == 10 * (n - 1))
 
 
+def test_a_ring_is_a_row_for_each_rank():
+    ring = expanded("allgather", 1024, size=100, algorithm="ring")
+    assert len(ring.source) == 1024 and np.all(ring.n_bytes == 100) and np.all(ring.number == 1023)
+
+
 @pytest.mark.parametrize("n", SIZES)
 def test_a_reduce_scatter_sends_what_is_not_the_rank_s_own(n):
     messages = expanded("reduce_scatter_block", n, algorithm="pairwise")
@@ -63,7 +68,7 @@ def test_a_reduce_scatter_sends_what_is_not_the_rank_s_own(n):
 
 @pytest.mark.parametrize("n", SIZES)
 def test_prefix_sums_reach_the_last_rank_from_all(n):
-    source, target, n_bytes = expanded("scan", n)
+    source, target, n_bytes, _ = expanded("scan", n)
     assert np.all(n_bytes == 10)
     reached = {0}  # from rank 0, forwards in the rounds
     for begin, end in zip(source, target, strict=True):
