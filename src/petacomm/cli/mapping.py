@@ -82,7 +82,8 @@ def _job(arguments: argparse.Namespace, path: str) -> MappingJob:
     names = ("machine", "shape", "strategy", "format")
     given = {name: getattr(arguments, name) for name in names}
     given["refine"] = False if arguments.no_refine else None
-    return load_mapping_job(path, given)
+    with progress_listener(0) as progress:
+        return load_mapping_job(path, given, progress)
 
 
 def _place(arguments: argparse.Namespace, job: MappingJob) -> None:

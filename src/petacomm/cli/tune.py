@@ -66,7 +66,8 @@ def _tune(arguments: argparse.Namespace) -> int:
     from petacomm.tuning.tuning_table import saving_table, tuning_table
 
     out = _folder(arguments)
-    recording = read_recording(arguments.graph) if arguments.graph else None
+    with progress_listener(0) as progress:
+        recording = read_recording(arguments.graph, progress) if arguments.graph else None
     words = arguments.words[1:] if arguments.words[:1] == ["--"] else arguments.words
     collectives = arguments.collectives.split(",") if arguments.collectives is not None else COLLECTIVES
     sizes = _sizes(arguments.sizes) if arguments.sizes is not None else list(SIZES)

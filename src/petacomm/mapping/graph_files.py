@@ -11,6 +11,7 @@ import numpy as np
 
 from petacomm.base.errors import ConfigError, printable
 from petacomm.base.files import read_text
+from petacomm.base.progress import Progress
 from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.mapping.graph import CommunicationGraph
 from petacomm.mapping.recorded_graph import recording_graph
@@ -21,7 +22,9 @@ from petacomm.schedule.simgrid_trace import parse_simgrid
 _RECORDED = (".npz", ".xml", ".otf2")
 
 
-def read_graph(path: str | os.PathLike[str], n_ranks: int | None = None) -> CommunicationGraph:
+def read_graph(
+    path: str | os.PathLike[str], n_ranks: int | None = None, progress: Progress | None = None
+) -> CommunicationGraph:
     r"""Read a communication graph, in the format given by the suffix of the file name.
 
     ``.graph`` and ``.metis``: METIS, undirected; the weight of an edge is the bytes in each direction.
@@ -36,6 +39,8 @@ def read_graph(path: str | os.PathLike[str], n_ranks: int | None = None) -> Comm
     path : path
     n_ranks : int, optional
         Number of ranks of a CSV file, which does not state it; by default the highest rank plus one.
+    progress : Progress, optional
+        Is told of what had to be assumed of a profile or a trace.
 
     Returns
     -------
@@ -56,7 +61,7 @@ def read_graph(path: str | os.PathLike[str], n_ranks: int | None = None) -> Comm
     """
     path = Path(path)
     if path.suffix in _RECORDED:
-        graph = recording_graph(read_recording(path))
+        graph = recording_graph(read_recording(path, progress))
     elif path.suffix in _READERS:
         graph = _READERS[path.suffix](_Text(str(path), read_text(path).splitlines()), n_ranks)
     elif path.suffix == ".mpiP":

@@ -12,6 +12,7 @@ import numpy as np
 
 from petacomm.base.errors import STOPS, ConfigError, UserError, did_you_mean
 from petacomm.base.files import read_text, require_file
+from petacomm.base.progress import Progress, SilentProgress
 from petacomm.base.toml import KeyLines, parse_toml
 from petacomm.base.typing import FloatArray
 from petacomm.mapping.comparison import AUTO, MappingTask
@@ -93,7 +94,9 @@ class MappingJob:
         return MappingTask(self.graph, self.resources, self.capacity, self.seed, self.routing)
 
 
-def load_mapping_job(path: str | Path, overrides: Overrides | None = None) -> MappingJob:
+def load_mapping_job(
+    path: str | Path, overrides: Overrides | None = None, progress: Progress | None = None
+) -> MappingJob:
     """Read a job file.
 
     Parameters
@@ -102,6 +105,8 @@ def load_mapping_job(path: str | Path, overrides: Overrides | None = None) -> Ma
         A TOML file; docs/petacomm/mapping.md describes its keys.
     overrides : mapping, optional
         Values that replace those of the file: `machine`, `shape`, `strategy`, `refine`, `format`.
+    progress : Progress, optional
+        Is told of what had to be assumed of a profile or a trace.
 
     Raises
     ------
@@ -112,7 +117,9 @@ def load_mapping_job(path: str | Path, overrides: Overrides | None = None) -> Ma
     file = Path(path)
     tree, lines = parse_toml(read_text(file, "give a job as TOML"), str(file))
     given = {key: value for key, value in (overrides or {}).items() if value is not None}
-    return _Reader(file, tree, lines, graph_kinds()).job(given)
+    reader = _Reader(file, tree, lines, graph_kinds())
+    reader.progress = progress or SilentProgress()
+    return reader.job(given)
 
 
 class JobTable:
@@ -125,6 +132,7 @@ class JobTable:
         if not isinstance(tree, dict):
             raise self.error("", f"'{'.'.join(path)}' must be a table", f"write [{'.'.join(path)}]")
         self.tree = tree
+        self.progress: Progress = SilentProgress()  # told of warnings
 
     def error(self, key: str, what: str, mend: str | None = None) -> ConfigError:
         """Return a ConfigError with the line of a key, or of the table if it has no such key."""
@@ -182,6 +190,7 @@ class _Reader:
         self, file: Path, tree: dict[str, Any], lines: KeyLines, kinds: Mapping[str, GraphKind]
     ) -> None:
         self.top = JobTable(file, (), tree, lines)
+        self.progress: Progress = SilentProgress()
         self.kinds = kinds
         self.top.check(_TOP)
 
@@ -318,6 +327,7 @@ class _Reader:
             )
         source = self.kinds[kinds[0]]
         table.check([kinds[0], *source.options])
+        table.progress = self.progress
         communication: JobCommunication = self._within(kinds[0], lambda: source.build(table, n_ranks), table)
         return communication
 

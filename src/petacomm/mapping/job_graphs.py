@@ -77,7 +77,7 @@ def _file(table: JobTable, n_ranks: int) -> JobCommunication:
         raise table.error(
             "file", "'graph.file' must be a file, or different files", 'write file = "halo.csv"'
         )
-    phases = {name: read_graph(table.resolve_path(name), n_ranks) for name in names}
+    phases = {name: read_graph(table.resolve_path(name), n_ranks, table.progress) for name in names}
     return JobCommunication(" and ".join(names), phases)
 
 
@@ -85,7 +85,7 @@ def _recording(table: JobTable, n_ranks: int) -> JobCommunication:
     name = table.get("recording", str)
     algorithms = table.get("algorithms", dict, {})
     path = table.resolve_path(name)
-    recording = read_recording(path)
+    recording = read_recording(path, table.progress)
     if recording.n_ranks != n_ranks:
         raise table.error("recording", f"{name} is of {recording.n_ranks} ranks, not {n_ranks}")
     phases = {

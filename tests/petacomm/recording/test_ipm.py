@@ -166,3 +166,18 @@ def test_graphs_and_commands_take_profiles(tmp_path, capsys):
     assert list(load_mapping_job(job).phases) == ["phase 0", "phase 1"]
     with pytest.raises(ConfigError, match=r"none\.ipm\.xml: cannot be read"):
         read_graph(tmp_path / "none.ipm.xml")
+
+
+@pytest.mark.parametrize("key", ["recording", "file"])
+def test_what_had_to_be_assumed_is_told_by_commands_that_read_graphs(key, tmp_path, capsys):
+    from petacomm.cli.main import main
+
+    profile = SAMPLES / "halo.ipm.xml"
+    job = tmp_path / "job.toml"
+    text = f'ranks = 4\n[graph]\n{key} = "{profile}"\n[machine]\nname = "fugaku"\nshape = "2x2x1"\n'
+    job.write_text(text)
+    assert main(["map", str(job)]) == 0
+    assert capsys.readouterr().err.count("collectives are taken to be of MPI_COMM_WORLD") == 1
+    tune = ["tune", "--out", str(tmp_path / "out"), "--graph", str(profile), "--", "no-such-launcher"]
+    assert main(tune) == 2
+    assert "collectives are taken to be of MPI_COMM_WORLD" in capsys.readouterr().err
