@@ -16,6 +16,7 @@ import numpy as np
 
 from petacomm.base.communication_clock import communicates
 from petacomm.base.control_groups import processor_quota
+from petacomm.base.errors import ConfigError
 from petacomm.base.phases import clear_note
 from petacomm.base.threads import allowed_processors, asked_threads
 from petacomm.base.typing import AnyArray, Int32Array, Int64Array
@@ -223,9 +224,16 @@ class MpiCommunicator:
         ----------
         handle : int
             Of Fortran (``MPI_Comm_c2f``), which does not depend on how mpi4py was compiled.
+
+        Raises
+        ------
+        ConfigError
+            If it is an inter-communicator, on all of its ranks.
         """
         mpi = load_mpi_of_program()
         theirs = mpi.Comm.f2py(handle)
+        if theirs.Is_inter():
+            raise ConfigError("an inter-communicator", mend="give one of all ranks: MPI_Intercomm_merge")
         key = _attribute(mpi)
         found = theirs.Get_attr(key)
         if found is None:

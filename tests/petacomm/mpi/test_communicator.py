@@ -143,3 +143,17 @@ def test_launchers_are_detected_by_their_variables(environ, size):
 def test_petamap_mpi_is_zero_or_one():
     with pytest.raises(ConfigError, match="PETAMAP_MPI is 'yes'"):
         launched_size({"PETAMAP_MPI": "yes"})
+
+
+def refuse_inter_communicators(comm):
+    world = comm.mpi_comm
+    mine = world.Split(world.rank % 2, world.rank)
+    inter = mine.Create_intercomm(0, world, 1 - world.rank % 2)
+    with pytest.raises(ConfigError, match=r"an inter-communicator .*MPI_Intercomm_merge"):
+        communicator.MpiCommunicator.of_handle(inter.py2f())
+    merged = inter.Merge(bool(world.rank % 2))
+    assert communicator.MpiCommunicator.of_handle(merged.py2f()).size == comm.size
+
+
+def test_inter_communicators_of_programs_are_refused():
+    run_ranks(refuse_inter_communicators, 3, timeout=60)
