@@ -1,6 +1,6 @@
 ! Sums on keys that ranks share, from Fortran:
 !     mpifort -c $(petacomm config --fortran)
-!     mpifort shared_keys.f90 $(petacomm config) -o shared_keys
+!     mpifort shared_keys.f90 petacomm.o $(petacomm config) -o shared_keys
 program shared_keys
   use, intrinsic :: iso_c_binding
   use mpi

@@ -1,7 +1,7 @@
 ! Diffusion on a ring of cells, ghosts of which are filled while inner cells are computed; then what each cell gave
 ! to its neighbours is added up at their owners:
 !     mpifort -c $(petacomm config --fortran)
-!     mpifort stencil.f90 $(petacomm config) -o stencil
+!     mpifort stencil.f90 petacomm.o $(petacomm config) -o stencil
 program stencil
   use, intrinsic :: iso_c_binding
   use mpi

@@ -69,6 +69,13 @@ static int start_python(void) {
     return 0;
 }
 
+/* For petacomm.f90: an error of an array section with gaps. */
+int petacomm_refuse_section_f(void) {
+    return fail(
+        "an array section with gaps in memory, of which there would be a copy alone "
+        "(give a contiguous array to calls that only begin)");
+}
+
 /* Keep what Python has raised as the message. */
 static int failed(void) {
     PyObject *type, *value, *trace, *text = NULL;

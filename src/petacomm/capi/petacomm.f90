@@ -1,5 +1,6 @@
 ! petacomm for Fortran: the functions of petacomm.h. Communicators are those of `use mpi`; of `use mpi_f08`, give
-! comm%MPI_VAL. Texts end with c_null_char; the empty text is C's NULL.
+! comm%MPI_VAL. Texts end with c_null_char; the empty text is C's NULL. Calls with halves take contiguous arrays: of a
+! section with gaps, the compiler would pass a copy that is gone before the second half; they return an error.
 module petacomm
   use, intrinsic :: iso_c_binding
   implicit none
@@ -28,6 +29,19 @@ module petacomm
       type(*), intent(inout) :: values(*)
       integer(c_int64_t), value :: width
       integer(c_int), value :: kind, op, exact
+    end function
+
+    integer(c_int) function allreduce_begin(plan, values, width, kind, op, exact) &
+        bind(c, name="petacomm_allreduce_begin")
+      import
+      type(c_ptr), value :: plan, values
+      integer(c_int64_t), value :: width
+      integer(c_int), value :: kind, op, exact
+    end function
+
+    integer(c_int) function petacomm_allreduce_end(plan) bind(c)
+      import
+      type(c_ptr), value :: plan
     end function
 
     integer(c_int) function petacomm_reduce(plan, values, width, kind, op, exact) bind(c)
@@ -81,10 +95,10 @@ module petacomm
       integer(c_int), value :: kind
     end function
 
-    integer(c_int) function petacomm_halo_exchange_begin(halo, values, width, kind) bind(c)
+    integer(c_int) function halo_exchange_begin(halo, values, width, kind) &
+        bind(c, name="petacomm_halo_exchange_begin")
       import
-      type(c_ptr), value :: halo
-      type(*), intent(inout) :: values(*)
+      type(c_ptr), value :: halo, values
       integer(c_int64_t), value :: width
       integer(c_int), value :: kind
     end function
@@ -102,10 +116,10 @@ module petacomm
       integer(c_int), value :: kind, op
     end function
 
-    integer(c_int) function petacomm_halo_reduce_begin(halo, values, width, kind, op) bind(c)
+    integer(c_int) function halo_reduce_begin(halo, values, width, kind, op) &
+        bind(c, name="petacomm_halo_reduce_begin")
       import
-      type(c_ptr), value :: halo
-      type(*), intent(inout) :: values(*)
+      type(c_ptr), value :: halo, values
       integer(c_int64_t), value :: width
       integer(c_int), value :: kind, op
     end function
@@ -166,5 +180,48 @@ module petacomm
     type(c_ptr) function petacomm_error_message() bind(c)
       import
     end function
+
+    integer(c_int) function refuse_section() bind(c, name="petacomm_refuse_section_f")
+      import
+    end function
   end interface
+  private :: halo_exchange_begin, halo_reduce_begin, allreduce_begin, refuse_section
+
+contains
+
+  integer(c_int) function petacomm_allreduce_begin(plan, values, width, kind, op, exact) result(code)
+    type(c_ptr), intent(in) :: plan
+    type(*), intent(inout), target, asynchronous :: values(..)
+    integer(c_int64_t), intent(in) :: width
+    integer(c_int), intent(in) :: kind, op, exact
+    if (is_contiguous(values)) then
+      code = allreduce_begin(plan, c_loc(values), width, kind, op, exact)
+    else
+      code = refuse_section()
+    end if
+  end function
+
+  integer(c_int) function petacomm_halo_exchange_begin(halo, values, width, kind) result(code)
+    type(c_ptr), intent(in) :: halo
+    type(*), intent(inout), target, asynchronous :: values(..)
+    integer(c_int64_t), intent(in) :: width
+    integer(c_int), intent(in) :: kind
+    if (is_contiguous(values)) then
+      code = halo_exchange_begin(halo, c_loc(values), width, kind)
+    else
+      code = refuse_section()
+    end if
+  end function
+
+  integer(c_int) function petacomm_halo_reduce_begin(halo, values, width, kind, op) result(code)
+    type(c_ptr), intent(in) :: halo
+    type(*), intent(inout), target, asynchronous :: values(..)
+    integer(c_int64_t), intent(in) :: width
+    integer(c_int), intent(in) :: kind, op
+    if (is_contiguous(values)) then
+      code = halo_reduce_begin(halo, c_loc(values), width, kind, op)
+    else
+      code = refuse_section()
+    end if
+  end function
 end module petacomm

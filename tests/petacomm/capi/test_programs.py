@@ -113,7 +113,12 @@ def test_cmake(folder):
 
 
 @pytest.mark.parametrize(
-    ("example", "expected"), [("shared_keys", "1500 keys in all\n"), ("stencil", "cell 19 has 0.1317\n")]
+    ("example", "expected"),
+    [
+        ("shared_keys", "1500 keys in all\n"),
+        ("stencil", "cell 19 has 0.1317\n"),
+        ("fortran_halves", "all is right\n"),
+    ],
 )
 def test_fortran(folder, example, expected):
     """By the MPICH of the system, whose library the mpi4py of PyPI finds under the name that it asks for."""
@@ -124,7 +129,8 @@ def test_fortran(folder, example, expected):
     where.mkdir()
     (where / "libmpi.so.12").symlink_to(library)
     run_command([mpifort, "-c", fortran_module()], cwd=where, check=True)
-    words = [EXAMPLES / f"{example}.f90", *compile_words(), "-o", "program"]
+    source = (SUPPORT if example == "fortran_halves" else EXAMPLES) / f"{example}.f90"
+    words = [source, "petacomm.o", *compile_words(), "-o", "program"]
     run_command([mpifort, *words], cwd=where, check=True)
     environment = {**os.environ, "LD_LIBRARY_PATH": str(where)}
     done = run_command(
