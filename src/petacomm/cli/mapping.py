@@ -49,7 +49,9 @@ def add_commands(commands: Any) -> None:
     parser.add_argument("--strategy", metavar="NAME", help="auto, greedy, recursive, ... [auto]")
     parser.add_argument("--strategies", metavar="A,B", help="of 'compare' [all that can be used]")
     parser.add_argument("--no-refine", action="store_true", help="take what the strategy finds as it is")
-    parser.add_argument("--format", metavar="NAME", help="of the file: openmpi, slurm, cray, fujitsu, ...")
+    parser.add_argument(
+        "--format", metavar="NAME", help="of the file: openmpi, hydra, slurm, cray, fujitsu, ..."
+    )
     parser.add_argument("--out", metavar="FILE", type=Path, help="the launcher's file; the page of 'gallery'")
     parser.add_argument("--report", metavar="FILE", type=Path, help="a page with the loads of links")
     parser.add_argument("--boxfish", metavar="DIR", type=Path, help="the same as Boxfish's tables")

@@ -5,9 +5,10 @@ import os
 
 import numpy as np
 import pytest
+from commands import run_command
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mpi import run_ranks
+from mpi import MPIEXEC, run_ranks
 from open_mpi_hosts import run_on_hosts
 
 from petacomm.base.errors import ConfigError
@@ -52,6 +53,7 @@ def test_every_format_is_read_back(any_one, full, turn, cores, by_package):
     package = 2 * cores if by_package else None
     there_and_back("openmpi", any_one, cores_per_rank=cores, cores_per_package=package)
     there_and_back("openmpi", any_one, hosts=HOSTS)
+    there_and_back("hydra", turn, hosts=HOSTS)
     there_and_back("slurm", turn, hosts=HOSTS)
     there_and_back("fujitsu", turn)
     for name in ("cray", "bluegene", "split"):
@@ -101,6 +103,7 @@ def test_long_orders_of_ranks_are_warned_of(tmp_path):
     [
         ("slurm", [1, 0], {"hosts": HOSTS}, "rank 0: SLURM_HOSTFILE gives ranks of a node its slots in turn"),
         ("slurm", [0, 1], {}, "names hosts, and none are given"),
+        ("hydra", [1, 0], {"hosts": HOSTS}, "rank 0: Hydra gives ranks of a node its slots in turn"),
         ("fujitsu", [1, 2], {}, "rank 0: a vcoordfile gives ranks"),
         ("cray", [0, 2], {}, "slot 1 of node 0 cannot be empty"),
         ("bluegene", [0, 1], {}, "whole partition: 24 places, not 2 ranks"),
@@ -149,6 +152,10 @@ def test_the_partitions_of_blue_gene_q_have_five_dimensions():
         ("openmpi", "rank 0=+n12 slot=0\n", "there is no node 12"),
         ("slurm", "node01\nnode01,node01\n", "there is no slot 2"),
         ("slurm", "node01\nother\n", "ranks.txt:2: host 'other'"),
+        ("hydra", "node01:1\nnode02:x\n", "ranks.txt:2: 'node02:x' is no host and number"),
+        ("hydra", "node01:0\n", "ranks.txt:1: 'node01:0' is no host"),
+        ("hydra", "node01:3\n", "there is no slot 2"),
+        ("hydra", "other:1\n", "ranks.txt:1: host 'other'"),
         ("cray", "0,1,x\n", "ranks.txt:1: 'x' is no rank"),
         ("cray", "0,1\n1,2\n", "ranks.txt:2: rank 1 is placed twice"),
         ("cray", "0,2\n", "rank 1 has no place"),
@@ -232,6 +239,21 @@ from mpi4py import MPI
 comm = MPI.COMM_WORLD
 print(comm.rank, socket.gethostname(), *sorted(os.sched_getaffinity(0)))
 """
+
+
+def test_hydra_starts_ranks_where_a_host_file_puts_them(tmp_path):
+    if not MPIEXEC.with_name("mpichversion").exists():
+        pytest.skip("no MPICH beside this Python: pip install mpich")
+    hosts = ["localhost", "127.0.0.1"]  # one machine under two names
+    grid = Torus((2,))
+    placement = Placement.from_nodes([1, 0, 0, 1, 0], grid, 3)
+    path = tmp_path / "hosts.txt"
+    write_launcher_file("hydra", placement, path, LaunchTarget(grid, 3, hosts))
+    assert path.read_text() == "127.0.0.1:1\nlocalhost:2\n127.0.0.1:1\nlocalhost:1\n"
+    who = ["sh", "-c", "echo $PMI_RANK $PMI_HOSTNAME"]
+    ended = run_command([MPIEXEC, "-launcher", "fork", "-f", path, "-n", 5, *who], check=True)
+    started = dict(line.split() for line in ended.stdout.splitlines())
+    assert started == {str(rank): hosts[node] for rank, node in enumerate(placement.nodes)}
 
 
 def test_open_mpi_starts_ranks_where_a_rank_file_puts_them(tmp_path):

@@ -8,6 +8,7 @@ from petacomm.base.errors import ConfigError, did_you_mean
 from petacomm.base.files import read_text, write_text
 from petacomm.mapping.launchers.coordinate_files import BlueGeneMapFile, VcoordFile
 from petacomm.mapping.launchers.cray_order import CrayRankOrder
+from petacomm.mapping.launchers.hydra import HydraHostFile
 from petacomm.mapping.launchers.openmpi import OpenMpiRankFile
 from petacomm.mapping.launchers.slurm_hosts import SlurmHostFile
 from petacomm.mapping.launchers.split import SplitKeys, new_ranks, reorder_communicator
@@ -26,6 +27,7 @@ __all__ = [
 
 FORMATS: dict[str, LauncherFile] = {
     "openmpi": OpenMpiRankFile(),
+    "hydra": HydraHostFile(),
     "slurm": SlurmHostFile(),
     "cray": CrayRankOrder(),
     "fujitsu": VcoordFile(),
