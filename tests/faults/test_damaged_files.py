@@ -2,6 +2,7 @@
 
 import pickle
 import random
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -165,6 +166,31 @@ def test_flips(name, n_tries, tries, outcomes):
         changed[place] ^= 1 << bit
         attempt(bytes(changed), f"bit {bit} of byte {place}")
     assert not outcomes.bad
+    assert outcomes.counts["typed"] > n_tries // 4
+
+
+def in_heaps(content: bytes) -> list[int]:
+    """Return the places of all bytes of the global heaps of an HDF5 file, of which it has no checksums."""
+    found: list[int] = []
+    for heap in re.finditer(rb"GCOL\x01\0\0\0", content):
+        length = int.from_bytes(content[heap.end() : heap.end() + 8], "little")
+        found += range(heap.start(), heap.start() + length)
+    return found
+
+
+@pytest.mark.parametrize("n_tries", cases(100, long=(2000,)))
+@pytest.mark.parametrize("name", ["TOAST volume"])
+def test_flips_of_texts(name, n_tries, tries, outcomes):
+    content, attempt = tries
+    chance = random.Random(name)
+    digits = [found.end() - 1 for found in re.finditer(rb'": 0', content)]  # flags of whole detectors
+    places = [place for place in in_heaps(content) if content[place]]
+    for place in digits + chance.choices(places, k=n_tries // 2 - len(digits)):
+        for bit in chance.sample(range(8), 2):
+            changed = bytearray(content)
+            changed[place] ^= 1 << bit
+            attempt(bytes(changed), f"bit {bit} of byte {place}")
+    assert len(digits) == 2 and not outcomes.bad
     assert outcomes.counts["typed"] > n_tries // 4
 
 

@@ -214,6 +214,27 @@ def test_round_trip(tmp_path):
     assert rows == [(one.name, f"{one.name}.h5", one.uid, 300, 3, one.start_time) for one in written]
 
 
+def test_changed_texts_of_attributes_are_refused(tmp_path):
+    write_toast(tmp_path, [observation("a", noise=White())])
+    path = tmp_path / "a.h5"
+    for name, key, text in (
+        ("/", "observation_detector_flags", '{"d0": 1}'),
+        ("detdata/signal", "units", "mK"),
+    ):
+        with h5py.File(path, "r+") as file:
+            before = file[name].attrs[key]
+            file[name].attrs[key] = text
+        with pytest.raises(DataError, match=f"a.h5, {name}: attribute '{key}' has changed since"):
+            read(tmp_path)
+        with h5py.File(path, "r+") as file:
+            file[name].attrs[key] = before
+        assert len(read(tmp_path)) == 1
+    with h5py.File(path, "r+") as file:  # as the message says
+        file["detdata/signal"].attrs["units"] = "mK"
+        del file["detdata/signal"].attrs["petamap_text_sha256"]
+    assert read(tmp_path)[0].unit == "mK"
+
+
 def test_measured_noise_is_written_as_a_table(tmp_path):
     class Lags:
         def noise_model(self, detector, interval):

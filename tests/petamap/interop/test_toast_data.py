@@ -9,7 +9,9 @@ import pytest
 os.environ.setdefault("TOAST_LOGLEVEL", "ERROR")
 pytest.importorskip("toast", reason="no TOAST: make test-interop has one")
 
+import made_observations
 import toast
+import toast.io
 import toast.noise
 import toast.ops
 from astropy import units
@@ -19,6 +21,8 @@ from toast.observation import default_values as defaults
 
 from petacomm.base.errors import ConfigError, DataError
 from petamap.data.config import parse_config
+from petamap.data.formats.toast_write import write_toast
+from petamap.data.observation import read_signal
 from petamap.interop.toast import MapMaker
 from petamap.mapmaking.run import run
 from petamap.pointing import quaternion
@@ -170,6 +174,16 @@ def test_toast_has_the_same_signs():
         phi, efficiency = angles * (2 * np.pi / 2**32), found.pointing.efficiency(row)
         expected = np.stack([np.ones(N_SAMP), efficiency * np.cos(phi), efficiency * np.sin(phi)], axis=1)
         np.testing.assert_allclose(one.detdata["weights"][name], expected, rtol=0, atol=1e-8)
+
+
+def test_toast_reads_volumes_of_petamap(tmp_path):
+    written = made_observations.observation("day", noise=made_observations.White())
+    write_toast(tmp_path, [written])
+    found = toast.io.load_hdf5(str(tmp_path / "day.h5"), toast.Comm())
+    assert found.name == "day" and tuple(found.local_detectors) == written.detectors
+    assert found.detdata["signal"].units == units.uK
+    expected = [read_signal(written, row, 0, written.n_samp) for row in range(written.n_det)]
+    np.testing.assert_array_equal(found.detdata["signal"][:], expected)
 
 
 def full(pixel_data):

@@ -20,6 +20,7 @@ from petacomm.base.errors import DataError, ResourceError
 from petacomm.base.files import require_file
 from petacomm.base.threads import available_threads
 from petacomm.base.typing import AnyArray
+from petamap.data.formats.hdf5_text import TEXT_DIGESTS, changed_text
 from petamap.data.read_ahead import Place
 
 # Largest compression ratio: deflate compresses zeros 1032 to 1.
@@ -220,9 +221,14 @@ class Hdf5Reader:
         return data
 
     def _object(self, name: str) -> Any:
-        """Return a group or dataset, which stays open."""
+        """Return a group or dataset, which stays open, after its texts are compared with their digests."""
         if name not in self._objects:
-            self._objects[name] = self._file[name]
+            found = self._file[name]
+            if (key := changed_text(found)) is not None:
+                what = f"attribute '{key}' has changed since it was written"
+                mend = f"copy the file again; or, if it was edited, remove the attribute {TEXT_DIGESTS}"
+                raise DataError(what, where=self.where(name), mend=mend)
+            self._objects[name] = found
         return self._objects[name]
 
     def array(self, name: str, kinds: str, shape: tuple[int | None, ...] | None = None) -> AnyArray:

@@ -16,6 +16,7 @@ import numpy as np
 from petacomm.base.errors import DataError
 from petacomm.base.files import atomic_write
 from petacomm.base.typing import AnyArray, FloatArray
+from petamap.data.formats.hdf5_text import write_text_digests
 from petamap.data.formats.volume_write import compressed_pointing
 from petamap.data.observation import Observation, noise_models, read_flags, read_signal
 from petamap.noise.model import InverseLags, NoiseModel, OneOverF, noise_key
@@ -86,6 +87,7 @@ def write_toast_observation(path: Path, observation: Observation) -> None:
         _write_shared(file.create_group("shared"), observation, pointing)
         _write_samples(file.create_group("detdata"), observation)
         _write_intervals(file.create_group("intervals"), observation)
+        write_text_digests(file)
 
 
 def _dataset(group: Any, name: str, values: AnyArray) -> Any:
