@@ -12,9 +12,12 @@ import numpy as np
 import pytest
 from cases import cases
 from montecarlo_runs import TINY
+from parsers import made_object_maps, made_recording
 
 import petamap
+from petacomm.mapping.openatom.maps import ObjectMaps
 from petacomm.mpi import SerialCommunicator
+from petacomm.recording import load_recording
 from petamap.cli.main import main
 from petamap.data.config import open_sources, parse_config
 from petamap.data.formats.amplitudes import read_amplitudes
@@ -67,6 +70,8 @@ def made(tmp_path_factory):
     write_spectrum_file(folder / "theory" / "theory.fits", theory)
     kinds = {kind: KeyedRows(keys, [np.sin(keys)[:, None]] * 3) for kind, keys in KEYS.items()}
     write_rows(folder / "run.checkpoint" / "map.checkpoint", SerialCommunicator(), {"note": "x"}, kinds)
+    made_recording().save(folder / "recording" / "graph.npz")
+    made_object_maps().save(folder / "openatom" / "maps.npz")
     config = parse_config(TINY, overrides=["montecarlo.realizations=4", "source.0.duration=3 h"])
     run_montecarlo(config, out=folder / "mc")
     petamap.run(parse_config(TINY), out=folder / "tiny")
@@ -113,6 +118,13 @@ def checkpoint(path: Path) -> Any:
     return head, {kind: found.tobytes() for kind, found in rows.items()}
 
 
+def recording(path: Path) -> Any:
+    found = load_recording(path)
+    groups = [(group.name, group.ranks.tobytes(), group.inter) for group in found.groups]
+    rows = found.direct.tobytes(), found.collectives.tobytes()
+    return found.n_ranks, found.library, groups, rows, found.outside
+
+
 # name -> the file, and what reads it
 FORMATS: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "map": ("run/scan_map.fits", product_of("map")),
@@ -125,6 +137,8 @@ FORMATS: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "theory": ("theory/theory.fits", lambda path: pickled(read_spectrum_file(path))),
     "bandpowers": ("spectra/cl.fits", lambda path: pickled(read_bandpowers(path))),
     "checkpoint": ("run.checkpoint/map.checkpoint", checkpoint),
+    "recording": ("recording/graph.npz", recording),
+    "object maps": ("openatom/maps.npz", lambda path: pickled(vars(ObjectMaps.load(path, 64)))),
     "Monte Carlo": ("mc/tiny_mc.h5", lambda path: pickled(read_results(path))),
     "volume": ("volume/scan.h5", read_volume("volume")),
     "TOAST volume": ("toast/ground.h5", read_volume("toast")),

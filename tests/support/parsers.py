@@ -6,17 +6,22 @@ import gzip
 import io
 import struct
 import tarfile
+import tempfile
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from apinfo_files import apinfo
 
 from petacomm.mapping.graph_files import read_graph
 from petacomm.mapping.job import load_mapping_job
+from petacomm.mapping.openatom.maps import ObjectMaps
 from petacomm.network.fit import fit_csv
 from petacomm.recording.ipm import read_ipm
 from petacomm.recording.mpip import read_mpip
+from petacomm.recording.recording import COLLECTIVES, MESSAGES, RankGroup, Recording, load_recording
 from petacomm.schedule.msccl import read_msccl
 from petacomm.topology.detect.coordinates import read_coordinates
 from petacomm.topology.detect.node_layout import read_hwloc
@@ -87,6 +92,8 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "algo.xml": read_msccl,
     "coordinates.txt": read_coordinates,
     "hwloc.xml": read_hwloc,
+    "graph.npz": load_recording,
+    "maps.npz": lambda path: ObjectMaps.load(path, 64),
     "topology.conf": read_topology_conf,
     "apinfo": lambda path: pals_allocation({"PALS_APINFO": str(path)}),
     "nodefile": lambda path: pbs_allocation({"PBS_NODEFILE": str(path)}),
@@ -108,6 +115,25 @@ def _archive() -> bytes:
             entry.size = len(content)
             archive.addfile(entry, io.BytesIO(content))
     return made.getvalue()
+
+
+def made_recording() -> Recording:
+    """Return a recording of three messages and a collective of four ranks."""
+    rows = [(0, 0, 0, rank, rank + 1, 7, 1 + rank, 100) for rank in range(3)]
+    groups = [RankGroup("MPI_COMM_WORLD", np.arange(4, dtype=np.int32))]
+    collectives = np.array([(0, 7, 0, 0, 8, 64, 5)], COLLECTIVES)
+    return Recording(4, "an MPI", groups, np.array(rows, MESSAGES), collectives)
+
+
+def made_object_maps() -> ObjectMaps:
+    """Return maps of few objects of OpenAtom."""
+    return ObjectMaps(*(np.arange(n, n + 6).reshape(2, 3) for n in range(len(fields(ObjectMaps)))))
+
+
+def _saved(made: Recording | ObjectMaps) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        made.save(Path(folder) / "a.npz")
+        return (Path(folder) / "a.npz").read_bytes()
 
 
 def seeds() -> dict[str, bytes]:
@@ -163,6 +189,7 @@ def seeds() -> dict[str, bytes]:
         "timings.csv": "collective,ranks,bytes,seconds\nallreduce,2,8,1e-6\nallreduce,4,1000,5e-6\n",
     }
     packed = {"stream": stream, "stream.gz": gzip.compress(stream), "filters.tar.gz": _archive()}
+    packed |= {"graph.npz": _saved(made_recording()), "maps.npz": _saved(made_object_maps())}
     packed["apinfo"] = apinfo(["x3210c0s25b0n0", "x3210c0s37b1n0"], [(0, 0), (0, 1), (1, 0)])
     return packed | {name: text.encode() for name, text in texts.items()}
 

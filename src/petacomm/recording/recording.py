@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from petacomm.base.display import Displayed
-from petacomm.base.errors import ConfigError, DataError
-from petacomm.base.files import atomic_write, require_file
-from petacomm.base.typing import Int32Array, Int64Array
+from petacomm.base.errors import DataError
+from petacomm.base.files import atomic_write
+from petacomm.base.npz import read_arrays
+from petacomm.base.typing import AnyArray, Int32Array, Int64Array
 from petacomm.recording.collective_messages import (
     CollectiveKey,
     Messages,
@@ -42,16 +41,6 @@ _COLLECTIVE_COLUMNS = [
     *(("size", np.int64), ("calls", np.int64)),
 ]
 MESSAGES, COLLECTIVES = np.dtype(_MESSAGE_COLUMNS), np.dtype(_COLLECTIVE_COLUMNS)
-_DAMAGED = (
-    OSError,
-    ValueError,
-    KeyError,
-    TypeError,
-    EOFError,
-    NotImplementedError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
 _MEND = "record again: petacomm record --out FILE -- mpiexec -n N ./program"
 
 
@@ -215,28 +204,24 @@ def load_recording(path: str | os.PathLike[str]) -> Recording:
     DataError
         If it is none, or damaged.
     """
-    where = os.fspath(path)
+    arrays = read_arrays(path, "recording", _MEND)
     try:
-        require_file(path)
-    except OSError as error:
-        raise ConfigError(f"cannot be read: {error.strerror}", where=where, mend=None) from None
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            recording = _checked(file)
-    except _DAMAGED as error:
-        what = str(error).splitlines()[0] if str(error) else "damaged"
-        raise DataError(f"no recording: {what}", where=where, mend=_MEND) from None
-    return recording
+        return _checked(arrays)
+    except (ValueError, TypeError, LookupError, OverflowError) as error:
+        what = f"it lacks {error}" if isinstance(error, KeyError) else error
+        raise DataError(f"no recording: {what}", where=os.fspath(path), mend=_MEND) from None
 
 
-def _checked(file: Any) -> Recording:
-    """Return the recording in a NumPy archive; raise a ValueError if its parts do not fit each other."""
+def _checked(file: Mapping[str, AnyArray]) -> Recording:
+    """Return the recording in arrays; raise a ValueError if they do not fit each other."""
     if int(file["petacomm_recording"]) != _FORMAT:
         raise ValueError(f"format {file['petacomm_recording']}, not {_FORMAT}")
     n_ranks, sizes, ranks = int(file["n_ranks"]), file["sizes"], file["ranks"].astype(np.int32)
     direct, collectives = file["direct"], file["collectives"]
     if direct.dtype != MESSAGES or collectives.dtype != COLLECTIVES or np.any(sizes < 0):
         raise ValueError("unknown columns")
+    if n_ranks < 1 or direct.ndim != 1 or collectives.ndim != 1:
+        raise ValueError(f"{n_ranks} ranks, rows of shape {direct.shape} and {collectives.shape}")
     if sizes.sum() != len(ranks) or not len(sizes) == len(file["names"]) == len(file["inter"]):
         raise ValueError("groups are not as long as they say")
     lists = np.split(ranks, np.cumsum(sizes)[:-1]) if len(sizes) else []

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
 
-from petacomm.base.errors import ConfigError
+from petacomm.base.errors import ConfigError, DataError
 from petacomm.base.files import atomic_write
+from petacomm.base.npz import read_arrays
 from petacomm.base.typing import Int64Array
 from petacomm.mapping.openatom.hops import HopTable
 from petacomm.mapping.openatom.prisms import Prisms, cut_prisms
@@ -62,16 +62,18 @@ class ObjectMaps:
         Raises
         ------
         ConfigError
-            If the file has no maps, or they use ranks beyond `n_ranks`.
+            If there is no such file, or its maps use ranks beyond `n_ranks`.
+        DataError
+            If it has no maps, or is damaged.
         """
+        mend = "write it with ObjectMaps.save"
+        arrays = read_arrays(path, "maps", mend)
         try:
-            with np.load(path, allow_pickle=False) as file:
-                names = [item.name for item in fields(cls)]
-                maps = cls(**{name: file[name].astype(np.int64, casting="safe") for name in names})
-        except OSError as error:
-            raise ConfigError(f"cannot be read: {error.strerror or 'not maps'}", where=str(path)) from None
-        except (KeyError, ValueError, TypeError, EOFError, BadZipFile):
-            raise ConfigError("holds no maps", where=str(path), mend="write it with Maps.save") from None
+            names = [item.name for item in fields(cls)]
+            maps = cls(**{name: arrays[name].astype(np.int64, casting="safe") for name in names})
+        except (KeyError, TypeError) as error:
+            what = f"it lacks {error}" if isinstance(error, KeyError) else error
+            raise DataError(f"no maps: {what}", where=str(path), mend=mend) from None
         ranks = np.concatenate([getattr(maps, item.name).ravel() for item in fields(cls)])
         if len(ranks) and (ranks.min() < 0 or ranks.max() >= n_ranks):
             raise ConfigError(f"maps objects to other than {n_ranks} ranks", where=str(path), mend="map anew")
