@@ -1,4 +1,4 @@
-"""Bits that flip in files that petamap has written, and files cut short: refused, or without an effect."""
+"""Bits that flip in files with checksums, and files cut short: refused, or without an effect."""
 
 import pickle
 import random
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from cases import cases
 from montecarlo_runs import TINY
-from parsers import made_object_maps, made_recording
+from parsers import made_image, made_instrument_model, made_object_maps, made_recording
 
 import petamap
 from petacomm.mapping.openatom.maps import ObjectMaps
@@ -21,6 +21,7 @@ from petacomm.recording import load_recording
 from petamap.cli.main import main
 from petamap.data.config import open_sources, parse_config
 from petamap.data.formats.amplitudes import read_amplitudes
+from petamap.data.formats.madmap1 import read_image_layout
 from petamap.data.formats.toast_write import write_toast
 from petamap.data.formats.volume_write import write_volume
 from petamap.data.product_file import read_product
@@ -28,6 +29,7 @@ from petamap.data.run_summary import Summary
 from petamap.mapmaking.checkpoint_file import KeyedRows, read_head, read_rows, write_rows
 from petamap.montecarlo.reader import read_results
 from petamap.montecarlo.run import run_montecarlo
+from petamap.pointing.focalplane import read_rimo
 from petamap.sky.covariance_file import PixelCovariance, read_pixel_covariance, write_pixel_covariance
 from petamap.sky.observation_matrix_file import read_observation_matrix
 from petamap.sky.spectrum_file import read_spectrum_file, write_spectrum_file
@@ -72,6 +74,9 @@ def made(tmp_path_factory):
     write_rows(folder / "run.checkpoint" / "map.checkpoint", SerialCommunicator(), {"note": "x"}, kinds)
     made_recording().save(folder / "recording" / "graph.npz")
     made_object_maps().save(folder / "openatom" / "maps.npz")
+    (folder / "others").mkdir()
+    (folder / "others" / "rimo.fits").write_bytes(made_instrument_model(True))
+    (folder / "others" / "layout.fits").write_bytes(made_image(True))
     config = parse_config(TINY, overrides=["montecarlo.realizations=4", "source.0.duration=3 h"])
     run_montecarlo(config, out=folder / "mc")
     petamap.run(parse_config(TINY), out=folder / "tiny")
@@ -139,6 +144,8 @@ FORMATS: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "checkpoint": ("run.checkpoint/map.checkpoint", checkpoint),
     "recording": ("recording/graph.npz", recording),
     "object maps": ("openatom/maps.npz", lambda path: pickled(vars(ObjectMaps.load(path, 64)))),
+    "instrument model": ("others/rimo.fits", lambda path: read_rimo(path).detectors),
+    "image layout": ("others/layout.fits", lambda path: pickled(vars(read_image_layout(path)))),
     "Monte Carlo": ("mc/tiny_mc.h5", lambda path: pickled(read_results(path))),
     "volume": ("volume/scan.h5", read_volume("volume")),
     "TOAST volume": ("toast/ground.h5", read_volume("toast")),

@@ -136,6 +136,36 @@ def _saved(made: Recording | ObjectMaps) -> bytes:
         return (Path(folder) / "a.npz").read_bytes()
 
 
+def _fits(unit: Any, checksums: bool) -> bytes:
+    from astropy.io import fits
+
+    made, units = io.BytesIO(), [fits.PrimaryHDU(), unit]
+    for one in units if checksums else ():
+        one.add_checksum()
+    fits.HDUList(units).writeto(made)
+    return made.getvalue()
+
+
+def made_instrument_model(checksums: bool) -> bytes:
+    """Return Planck's reduced instrument model, of three detectors."""
+    from astropy.io import fits
+
+    columns = [fits.Column("DETECTOR", "8A", array=np.array(["a", "b", "c"]))]
+    for name in ("PHI_UV", "THETA_UV", "PSI_UV", "PSI_POL", "FWHM", "NET", "F_KNEE", "F_MIN", "F_SAMP"):
+        columns.append(fits.Column(name, "D", array=np.array([0.5, 1.0, 1.5])))
+    columns += [fits.Column(name, "D", array=np.zeros(3)) for name in ("EPSILON", "ALPHA")]
+    return _fits(fits.BinTableHDU.from_columns(columns, name="CHANNEL_PARAMETERS"), checksums)
+
+
+def made_image(checksums: bool) -> bytes:
+    """Return an image with a place on the sky, of which some pixels are finite."""
+    from astropy.io import fits
+
+    values = np.where(np.arange(30).reshape(5, 6) % 4, 1.0, np.nan)
+    cards = {"CTYPE1": "RA---TAN", "CTYPE2": "DEC--TAN", "CRPIX1": 3.0, "CRPIX2": 2.0, "CRVAL1": 10.0}
+    return _fits(fits.ImageHDU(values, fits.Header(cards | {"CDELT1": -0.1, "CDELT2": 0.1})), checksums)
+
+
 def seeds() -> dict[str, bytes]:
     """Return a file for each reader of a text or of a binary format of few bytes, by name."""
     stream = struct.pack("<4q", 0, 4, 1, 48) + b"".join(struct.pack("<dfi", i, 1.0, i) for i in range(5))
@@ -190,6 +220,7 @@ def seeds() -> dict[str, bytes]:
     }
     packed = {"stream": stream, "stream.gz": gzip.compress(stream), "filters.tar.gz": _archive()}
     packed |= {"graph.npz": _saved(made_recording()), "maps.npz": _saved(made_object_maps())}
+    packed |= {"rimo.fits": made_instrument_model(False), "layout.fits": made_image(False)}
     packed["apinfo"] = apinfo(["x3210c0s25b0n0", "x3210c0s37b1n0"], [(0, 0), (0, 1), (1, 0)])
     return packed | {name: text.encode() for name, text in texts.items()}
 

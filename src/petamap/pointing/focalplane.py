@@ -20,6 +20,7 @@ from petacomm.base.typing import FloatArray
 from petacomm.base.units import ARCMIN, DEGREE, parse_quantity
 from petacomm.base.xml_text import parse_xml
 from petamap.pointing import quaternion
+from petamap.sky.checked_fits import open_fits, verify_checksums
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -395,19 +396,18 @@ def read_rimo(path: str | os.PathLike[str]) -> FocalPlane:
     Raises
     ------
     DataError
-        If the file is not a reduced instrument model, or a column has an unexpected unit.
+        If the file is not a reduced instrument model, has checksums that do not hold, or a column has an
+        unexpected unit.
     """
-    from astropy.io import fits
-
-    try:
-        with fits.open(require_file(path), memmap=False) as file:
-            table = file["CHANNEL_PARAMETERS"].data
-            units = dict(zip(table.names, table.columns.units, strict=True))
-            column = {name: np.asarray(table[name]).reshape(len(table)) for name in table.names}
+    where = os.fspath(path)
+    with open_fits(path, "is no reduced instrument model") as file:
+        for number, unit in enumerate(file):
+            verify_checksums(unit, f"{where}, HDU {number}")
+        table = file["CHANNEL_PARAMETERS"].data
+        units = dict(zip(table.names, table.columns.units, strict=True))
+        column = {name: np.asarray(table[name]).reshape(len(table)) for name in table.names}
         _check_units(units, path)
         detectors = tuple(_rimo_row(column, i, path) for i in range(len(column["DETECTOR"])))
-    except (OSError, KeyError, ValueError, TypeError) as error:
-        raise DataError(f"is no reduced instrument model: {error}", where=str(path)) from error
     return FocalPlane(Path(path).stem, detectors)
 
 

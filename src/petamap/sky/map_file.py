@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import math
 import os
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,9 +13,10 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from petacomm.base.arguments import real_array
-from petacomm.base.errors import ConfigError, DataError, ResourceError, did_you_mean, require_known
-from petacomm.base.files import atomic_write, require_file
+from petacomm.base.errors import ConfigError, DataError, did_you_mean, require_known
+from petacomm.base.files import atomic_write
 from petacomm.base.typing import AnyArray, FloatArray
+from petamap.sky.checked_fits import open_fits, verify_checksums
 from petamap.sky.checksum import fold_carries, word_sum
 from petamap.sky.map_conventions import FRAME_LETTERS, iau_to_cosmo_signs, parse_frame, parse_stokes
 from petamap.sky.map_header import make_map_header
@@ -214,7 +214,7 @@ def read_observed(
     for what, word, known in choices:
         if word is not None:
             require_known(f"unknown {what}", word, known)
-    with _opened(path) as hdus:
+    with open_fits(path) as hdus:
         map_hdu, where = _find_hdu(hdus, hdu, path)
         is_table = is_map_table(map_hdu)
         all_names, all_units = table_columns(map_hdu) if is_table else image_columns(map_hdu)
@@ -234,74 +234,18 @@ def read_observed(
     return ObservedMap(pixels, values, pixelization, names, units, in_frame or frame, convention, messages)
 
 
-_PIECE = 1 << 24  # bytes read at once; a multiple of 4
-
-_ANEW = "copy or make the file anew"
-
-# errors that astropy raises on damaged files
-_DAMAGE = (OSError, EOFError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError, Warning)
-
-
-@contextmanager
-def _opened(path: str | os.PathLike[str]) -> Iterator[Any]:
-    """Open a FITS file; errors of reading are raised as DataError with the file name."""
-    from astropy.io import fits
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        warnings.filterwarnings("error", message="File may have been truncated")  # astropy only warns
-        try:
-            with fits.open(require_file(path), memmap=False) as hdus:
-                yield hdus
-        except DataError:
-            raise
-        except FileNotFoundError as error:
-            raise DataError("no such file", where=str(path)) from error
-        except MemoryError as error:
-            raise ResourceError("the map does not fit into memory", where=str(path)) from error
-        except (*_DAMAGE, fits.VerifyError) as error:
-            what = " ".join(str(error).split()) or type(error).__name__
-            raise DataError(f"not a readable FITS file: {what}", where=str(path), mend=_ANEW) from error
-
-
 def _find_hdu(hdus: Any, wanted: int | str | None, path: str | os.PathLike[str]) -> tuple[Any, str]:
     """Return the HDU with the map and its name for messages; HDUs behind it are not read."""
     for i, hdu in enumerate(hdus):  # reads one after the other
         where = f"{os.fspath(path)}, HDU {i}" + (f" ({hdu.name})" if hdu.name else "")
         if wanted is None or i == wanted or (isinstance(wanted, str) and hdu.name.upper() == wanted.upper()):
-            _verify(hdu, where)
+            verify_checksums(hdu, where)
             if is_map_table(hdu) or is_map_image(hdu):
                 return hdu, where
             if wanted is not None:
                 raise DataError("no HEALPix table and no CAR or TAN image", where=where)
     what = "no HEALPix table and no CAR or TAN image" if wanted is None else f"no HDU {wanted!r}"
     raise DataError(what, where=os.fspath(path))
-
-
-def _verify(hdu: Any, where: str) -> None:
-    """Compare the bytes of an HDU in the file with its checksums (FITS standard 4.0, appendix J).
-
-    astropy's own verification uses the header after repairing it and so misses some damage.
-    """
-    info, header = hdu.fileinfo(), hdu.header
-    header_sum = _file_sum(info["file"], info["hdrLoc"], info["datLoc"])
-    data_sum = _file_sum(info["file"], info["datLoc"], info["datLoc"] + info["datSpan"])
-    damage = None
-    if "DATASUM" in header and data_sum != int(header["DATASUM"]):
-        damage = "the data are damaged: DATASUM does not hold"
-    elif "CHECKSUM" in header and fold_carries(header_sum + data_sum) != 0xFFFFFFFF:
-        damage = "the header or the data are damaged: CHECKSUM does not hold"
-    elif header.get("CREATOR") == "petamap" and not ("CHECKSUM" in header and "DATASUM" in header):
-        damage = "the header is damaged: a checksum is missing"
-    if damage is not None:
-        raise DataError(damage, where=where, mend=_ANEW)
-
-
-def _file_sum(file: Any, begin: int, end: int) -> int:
-    """Return the ones' complement sum of the bytes of a file from `begin` to `end`."""
-    file.seek(begin)
-    pieces = (file.read(min(_PIECE, end - start)) for start in range(begin, end, _PIECE))
-    return fold_carries(sum(word_sum(piece) for piece in pieces))
 
 
 def _choose_columns(

@@ -48,6 +48,7 @@ from petamap.data.source import SourceContext
 from petamap.noise.model import InverseLags
 from petamap.pointing.frames import FRAMES
 from petamap.pointing.recorded import renumber
+from petamap.sky.checked_fits import open_fits, verify_checksums
 from petamap.sky.healpix import Healpix
 from petamap.sky.numbered import ImageLayout, NumberedPixels
 from petamap.sky.pixelization import Pixelization
@@ -183,17 +184,16 @@ def read_image_layout(path: Path) -> ImageLayout:
     DataError
         If the file cannot be read or has no such image.
     """
-    from astropy.io import fits
     from astropy.wcs import WCS
 
-    try:
-        with fits.open(require_file(path), memmap=False) as file:
-            hdu = next((hdu for hdu in file if hdu.is_image and hdu.header.get("NAXIS") == 2), None)
-            if hdu is None:
-                raise DataError("holds no image of two dimensions", where=str(path))
-            image, cards = hdu.data, dict(WCS(hdu.header).to_header())
-    except (OSError, ValueError, TypeError, KeyError, IndexError, fits.VerifyError) as error:
-        raise DataError(f"is no readable FITS file: {error}", where=str(path)) from error
+    with open_fits(path, "is no readable FITS file") as file:
+        for number, hdu in enumerate(file):
+            verify_checksums(hdu, f"{path}, HDU {number}")
+            if hdu.is_image and hdu.header.get("NAXIS") == 2:
+                image, cards = hdu.data, dict(WCS(hdu.header).to_header())
+                break
+        else:
+            raise DataError("holds no image of two dimensions", where=str(path))
     return ImageLayout(image.shape, np.flatnonzero(np.isfinite(image)), cards)
 
 
