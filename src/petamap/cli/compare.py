@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from petacomm.base.errors import STOPS, ConfigError, DataError, UserError
-from petacomm.base.files import require_file
 from petacomm.base.text import table_lines
 
 if TYPE_CHECKING:
@@ -121,13 +120,10 @@ def _differences(first: Path, second: Path, tolerance: _Tolerance) -> tuple[list
 
 
 def _has_bandpowers(path: Path) -> bool:
-    from astropy.io import fits
+    from petamap.sky.checked_fits import open_fits
 
-    try:
-        with fits.open(require_file(path), memmap=True) as hdus:
-            return "BANDPOWERS" in hdus
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror or 'is no FITS file'}", where=str(path)) from None
+    with open_fits(path) as hdus:
+        return "BANDPOWERS" in hdus
 
 
 def _map_difference(one: SkyMap, other: SkyMap, mask: Path | None) -> MapDifference:

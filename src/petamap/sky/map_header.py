@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from petacomm.base.arguments import require_text
-from petacomm.base.errors import ConfigError, did_you_mean
-from petacomm.base.files import require_file
+from petacomm.base.errors import ConfigError, DataError, ResourceError, did_you_mean
+from petamap.sky.checked_fits import open_fits
 from petamap.sky.checksum import checksum_card, fold_carries, word_sum
 from petamap.sky.healpix import Healpix
 from petamap.sky.image import ImagePixels
@@ -46,16 +46,13 @@ def file_origin(path: Path) -> tuple[str, str]:
 
     Each is empty if the file does not say, or cannot be read.
     """
-    from astropy.io import fits
-
+    cards = ("RUNID", "PRODUCT")
     try:
-        with fits.open(require_file(path)) as hdus:
+        with open_fits(path) as hdus:
             headers = [hdu.header for hdu in hdus]
-    except OSError:
+            run_id, kind = (next((str(one[card]) for one in headers if card in one), "") for card in cards)
+    except (DataError, ResourceError):
         return "", ""
-    run_id, kind = (
-        next((str(one[card]) for one in headers if card in one), "") for card in ("RUNID", "PRODUCT")
-    )
     return run_id, kind
 
 

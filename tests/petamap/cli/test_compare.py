@@ -1,5 +1,7 @@
 """``petamap compare``: differences of files and runs, tolerances, exit codes."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -102,6 +104,24 @@ def test_maps_that_cannot_be_compared(save, capsys, changes, said):
     save("b.fits", **changes)
     assert main(["compare", "a.fits", "b.fits"]) == 3
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("card", "damaged"),
+    [
+        (b"'MAP     ' ", b"'MAP     '\0"),
+        (b"NAXIS   =                    0", b"NAXIS   =                    1"),
+        (b"NAXIS2  = ", b"NAXIS2  =\xa0"),
+    ],
+)
+def test_damaged_headers(save, capsys, card, damaged):
+    save("a.fits")
+    path = Path(save("b.fits"))
+    assert card in path.read_bytes()
+    path.write_bytes(path.read_bytes().replace(card, damaged))
+    for words in (["a.fits", "b.fits"], ["b.fits", "a.fits"]):
+        assert main(["compare", *words]) == 3
+        assert "b.fits" in capsys.readouterr().err
 
 
 def test_words_that_make_no_sense(save, tmp_path, capsys):

@@ -19,7 +19,7 @@ from petamap.sky.flat import FlatPatch
 from petamap.sky.healpix import Healpix
 from petamap.sky.map_conventions import UNSEEN
 from petamap.sky.map_file import read_map, write_map
-from petamap.sky.map_header import make_map_header
+from petamap.sky.map_header import file_origin, make_map_header
 from petamap.sky.map_units import to_kelvin
 from petamap.sky.numbered import ImageLayout, NumberedPixels
 from petamap.sky.stokes import Stokes
@@ -342,6 +342,19 @@ def test_rotated_images_raise(tmp_path):
     fits.PrimaryHDU(np.zeros(FLAT.shape), header).writeto(tmp_path / "rotated.fits")
     with pytest.raises(DataError, match="rotated"):
         read_map(tmp_path / "rotated.fits")
+
+
+@pytest.mark.parametrize(
+    ("card", "damaged"),
+    [(b"BITPIX", b"\xc2ITPIX"), (b"'test-1  '", b"'test-1  #"), (b"NAXIS2  = ", b"NAXIS2  =\xa0")],
+)
+def test_damaged_files_do_not_say_where_they_are_from(tmp_path, card, damaged):
+    path = tmp_path / "a.fits"
+    write_iqu(path, Healpix(2))
+    assert file_origin(path) == ("test-1", "")
+    begin, _, end = path.read_bytes().rpartition(card)
+    path.write_bytes(begin + damaged + end)
+    assert file_origin(path) == ("", "")
 
 
 def test_missing_files_and_other_formats(tmp_path):
