@@ -27,6 +27,7 @@ from petamap.spectra.cross_spectra import spectra_names
 from petamap.spectra.multipole_bins import Binning
 from petamap.spectra.transforms import COMPONENTS
 
+_LEAST_EIGENVALUE = 1e-11  # of a Fisher matrix with unit diagonal; rounding makes 1e-15 of 0
 _FIRST = 2  # monopole and dipole are templates
 
 
@@ -172,7 +173,7 @@ class PixelLikelihood:
         Raises
         ------
         DataError
-            If these powers give no covariance.
+            If these powers give no covariance, or the pixels do not tell all bandpowers apart.
         """
         with single_blas_thread():
             filtered, gram = self._filtered(self.spectra(powers), self._data[:, None])
@@ -308,6 +309,7 @@ class PixelLikelihood:
         wide = np.einsum("bl,iljm->ibjm", self._bands, fisher)
         size = n * self.binning.n
         binned = np.einsum("ibjm,cm->ibjc", wide, self._bands).reshape(size, size)
+        _require_regular(binned)
         return binned, wide.reshape(size, n, n_l)
 
     def _bandpowers(self, powers: FloatArray, fisher: FloatArray, wide: FloatArray) -> Bandpowers:
@@ -317,3 +319,14 @@ class PixelLikelihood:
         windows = windows.reshape(*shape, *wide.shape[1:])
         windows[..., : edges[0]] = windows[..., edges[-1] :] = 0
         return Bandpowers(powers, self.names, self.binning, self._unit, covariance, windows)
+
+
+def _require_regular(fisher: FloatArray) -> None:
+    """Raise a DataError unless a Fisher matrix tells all bandpowers apart, within rounding."""
+    scale = np.sqrt(np.maximum(fisher.diagonal(), np.finfo(float).tiny))
+    least = float(np.linalg.eigvalsh(fisher / np.multiply.outer(scale, scale))[0])
+    if not least > _LEAST_EIGENVALUE:
+        raise DataError(
+            f"the pixels do not tell {len(fisher)} bandpowers apart: their Fisher matrix is singular",
+            mend="ask for fewer: wider bins, or a smaller last multipole; or map more of the sky",
+        )

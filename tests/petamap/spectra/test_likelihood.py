@@ -112,6 +112,22 @@ def test_bits_do_not_depend_on_the_threads_of_blas():
     assert found[0] == found[1]
 
 
+def seeing(n_pixels):
+    seen = np.zeros((3, SKY.n_pix), bool)
+    seen[:, 40 : 40 + n_pixels] = True
+    noise = np.diag(np.repeat([2.0, 0.2, 0.2], n_pixels) ** 2)
+    modes = harmonic_modes(4, seen, L_MAX, WINDOWS)
+    return PixelLikelihood(DATA[: 3 * n_pixels], noise, modes, BINS, FIDUCIAL)
+
+
+@pytest.mark.parametrize("estimator", ["quadratic", "maximum"])
+@pytest.mark.parametrize("n_pixels", [1, 3])
+def test_few_pixels_do_not_tell_all_bandpowers_apart(n_pixels, estimator):
+    assert np.isfinite(seeing(12).quadratic().errors).all()
+    with pytest.raises(DataError, match=r"not tell 18 bandpowers apart: .* \(ask for fewer: wider bins"):
+        getattr(seeing(n_pixels), estimator)()
+
+
 def test_what_does_not_fit_is_refused(monkeypatch):
     data = draw(0)
     with pytest.raises(DataError, match="data, noise of"):
