@@ -53,7 +53,7 @@ def _memory_left_in(group: Path) -> int | None:
         return None
     used = next((n for name in _MEMORY_USED if (n := _number(group / name)) is not None), 0)
     rows = [line.split() for line in (_text(group / "memory.stat") or "").splitlines()]
-    found = {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit()}
+    found = {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdecimal()}
     files = sum(found.get(f"total_{name}", found.get(name, 0)) for name in _FILES)
     return max(0, limit - max(0, used - files))
 
@@ -70,7 +70,7 @@ def _quota_of(group: Path) -> float | None:
 
 def _number(file: Path) -> int | None:
     text = (_text(file) or "").strip()
-    return int(text) if text.isdigit() else None
+    return int(text) if text.isdecimal() else None
 
 
 def _text(file: Path) -> str | None:

@@ -110,7 +110,7 @@ def _slurm_bytes() -> int | None:
 
 def _environment_number(name: str) -> int:
     text = os.environ.get(name, "").strip()
-    return int(text) if text.isdigit() else 0
+    return int(text) if text.isdecimal() else 0
 
 
 def _below_limit(kind: int, used: str) -> int | None:

@@ -40,9 +40,9 @@ def launched_rank(environ: Mapping[str, str] = os.environ) -> str | None:
 
 def _announced(environ: Mapping[str, str]) -> int | None:
     for name in _SIZE_VARIABLES:
-        if environ.get(name, "").isdigit():
+        if environ.get(name, "").isdecimal():
             return int(environ[name])
     # Slurm sets its job variables in interactive shells too; only a job step announces ranks.
-    if environ.get("SLURM_STEP_ID") and environ.get("SLURM_STEP_NUM_TASKS", "").isdigit():
+    if environ.get("SLURM_STEP_ID") and environ.get("SLURM_STEP_NUM_TASKS", "").isdecimal():
         return int(environ["SLURM_STEP_NUM_TASKS"])
     return None if any(name in environ for name in _RANK_VARIABLES) else 1

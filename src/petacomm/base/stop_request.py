@@ -47,7 +47,7 @@ class StopRequest:
         self.mend = "what was saved before stays: the same command with --resume goes on"
         self._begin = time.time()
         told = environ.get("SLURM_JOB_END_TIME", "")
-        self._end = float(told) if told.isdigit() else math.inf
+        self._end = float(told) if told.isdecimal() else math.inf
         self._deferred = False
         self._at_once = False
         self._received = False  # whether signals are received, the clock's among them

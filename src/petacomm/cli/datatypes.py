@@ -66,6 +66,6 @@ def _shape(text: str | None) -> tuple[int, ...] | None:
     if text is None:
         return None
     parts = text.split("x")
-    if not all(part.isdigit() for part in parts):
+    if not all(part.isdecimal() for part in parts):
         raise ConfigError(f"--shape {text}", mend="numbers with x between them, such as 512x512")
     return tuple(map(int, parts))

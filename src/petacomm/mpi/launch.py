@@ -111,7 +111,7 @@ def _set_mpi_variables() -> None:
     """Set environment variables that MPI reads when it starts, unless the user has set them."""
     # petamap prints its own error message; MPICH would print a second one.
     os.environ.setdefault("MPIR_CVAR_SUPPRESS_ABORT_MESSAGE", "1")
-    local = [int(os.environ[name]) for name in _LOCAL_SIZE_VARIABLES if os.environ.get(name, "").isdigit()]
+    local = [int(os.environ[name]) for name in _LOCAL_SIZE_VARIABLES if os.environ.get(name, "").isdecimal()]
     if local and local[0] > (os.cpu_count() or 1):
         for name, value in _OVERSUBSCRIBED.items():
             os.environ.setdefault(name, value)

@@ -48,7 +48,7 @@ def ranks_per_node(environ: Mapping[str, str] = os.environ) -> int | None:
     text = environ.get("PETAMAP_RANKS_PER_NODE", "")
     if not text:
         return None
-    if not text.isdigit() or int(text) == 0:
+    if not text.isdecimal() or int(text) == 0:
         raise ConfigError(f"PETAMAP_RANKS_PER_NODE is '{text}'", mend="give the number of ranks of a node")
     return int(text)
 

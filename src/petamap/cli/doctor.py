@@ -167,7 +167,7 @@ def check_threads() -> DoctorCheck:
     """Check the number of threads against the processors that this process may use."""
     threads, present = available_threads(), len(allowed_processors())
     wanted = os.environ.get("OMP_NUM_THREADS", "")
-    if wanted.isdigit() and int(wanted) > present:
+    if wanted.isdecimal() and int(wanted) > present:
         text = f"OMP_NUM_THREADS={wanted} on {present} processors"
         return DoctorCheck("threads", WARN, text, f"export OMP_NUM_THREADS={present}")
     text = f"{threads} of {present} processors" if threads < present else f"{present} processors"

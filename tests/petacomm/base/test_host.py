@@ -34,7 +34,7 @@ def test_what_was_asked_of_slurm(monkeypatch):
     assert host.available_bytes(2) == (4096 - 1) << 20
     monkeypatch.setenv("SLURM_MEM_PER_NODE", "1024")
     assert host.available_bytes(2) == (512 - 1) << 20
-    for all_of_it in ("0", "", "much"):
+    for all_of_it in ("0", "", "much", "²"):
         monkeypatch.setenv("SLURM_MEM_PER_NODE", all_of_it)
         monkeypatch.setenv("SLURM_MEM_PER_CPU", "0")
         assert "the memory asked of Slurm" not in host.memory_bounds()

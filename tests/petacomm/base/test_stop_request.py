@@ -138,7 +138,7 @@ def test_an_end_beyond_all_time_is_none(seconds):
         assert signal.getitimer(signal.ITIMER_REAL)[0] == 0.0 and stop.seconds_left > 1e14
 
 
-@pytest.mark.parametrize("told", [{}, {"SLURM_JOB_END_TIME": "Unknown"}])
+@pytest.mark.parametrize("told", [{}, {"SLURM_JOB_END_TIME": "Unknown"}, {"SLURM_JOB_END_TIME": "²"}])
 def test_no_end_is_told(told):
     assert StopRequest(told).seconds_left == math.inf
 

@@ -132,6 +132,7 @@ def test_messages_above_the_limit_are_split():
         ({"OMPI_COMM_WORLD_SIZE": "3", "PMIX_RANK": "1"}, 3),
         ({"SLURM_JOB_ID": "1", "SLURM_NTASKS": "8"}, 1),
         ({"SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "8"}, 8),
+        ({"SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "²"}, 1),
         ({"PMI_RANK": "0", "PMI_SIZE": "4", "PETAMAP_MPI": "0"}, 1),
         ({"PETAMAP_MPI": "1"}, None),
     ],

@@ -178,6 +178,8 @@ def test_invalid_ranks_per_node():
     assert ranks_per_node({}) is None
     with pytest.raises(ConfigError, match="PETAMAP_RANKS_PER_NODE is '0'"):
         ranks_per_node({"PETAMAP_RANKS_PER_NODE": "0"})
+    with pytest.raises(ConfigError, match="PETAMAP_RANKS_PER_NODE is '²'"):
+        ranks_per_node({"PETAMAP_RANKS_PER_NODE": "²"})
 
 
 def killed(comm):

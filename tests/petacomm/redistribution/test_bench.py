@@ -104,6 +104,7 @@ def test_the_command(capsys):
         (["datatypes"], "nothing to do"), (["datatypes", "benhc"], "did you mean 'bench'"),
         (["datatypes", "bench", "halo", "more"], "unknown argument 'more'"),
         (["datatypes", "bench", "--shape", "8x"], "numbers with x between"),
+        (["datatypes", "bench", "--shape", "8x²"], "numbers with x between"),
         (["datatypes", "bench", "--turns", "0"], "1 or more"),
         (["datatypes", "bench", "--dtype", "object"], "without objects"),
     ]:  # fmt: skip
