@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from petacomm.base.arguments import real_array, require_plain
-from petacomm.base.errors import DataError
+from petacomm.base.errors import DataError, printable
 from petacomm.base.typing import AnyArray, FloatArray, UInt8Array
 from petacomm.base.units import plain_values
 
@@ -186,7 +186,7 @@ def sample_arrays(signal: Any, flags: Any, detectors: Sequence[str] | None, fact
             mend="give numbers (n_det, n_samp), or (n_samp,) of one detector",
         )  # fmt: skip
     array = np.atleast_2d(array)
-    names = tuple(detectors) if detectors is not None else _numbered(len(array))
+    names = _numbered(len(array)) if detectors is None else _names(detectors)
     if len(names) != len(array):
         raise DataError(f"{len(names)} names for {len(array)} detectors", where="detectors")
     samples = SampleArrays(array, None, names, factor)
@@ -204,6 +204,15 @@ def _without_mask(values: Any) -> tuple[Any, AnyArray | None]:
         return values, None
     plain = np.ma.getdata(values) if isinstance(values, np.ma.MaskedArray) else values.unmasked
     return plain, np.broadcast_to(np.asarray(mask, np.bool_), plain.shape)
+
+
+def _names(detectors: Any) -> tuple[str, ...]:
+    """Return names of detectors, which are texts."""
+    names = tuple(detectors) if np.iterable(detectors) and not isinstance(detectors, str) else ()
+    if not all(isinstance(name, str) for name in names) or not names:
+        what = f"must be a sequence of names, not {printable(repr(detectors))[:60]}"
+        raise DataError(what, where="detectors", mend="give a text for each detector, or leave it away")
+    return names
 
 
 def _numbered(n: int) -> tuple[str, ...]:
