@@ -390,7 +390,7 @@ class Summary(Displayed):
                 where=str(path),
                 mend="name the --out folder of a finished run",
             ) from error
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise DataError(f"is not JSON: {error}", where=str(path)) from error
         checksum = value.pop("checksum", None) if isinstance(value, dict) else None
         if checksum is not None and checksum != _checksum(value):

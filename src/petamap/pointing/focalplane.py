@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,18 +13,14 @@ import numpy as np
 
 from petacomm.base.display import Displayed, some_names
 from petacomm.base.errors import ConfigError, DataError, UserError, did_you_mean, located
-from petacomm.base.files import require_file
+from petacomm.base.files import read_text
 from petacomm.base.name_patterns import choose_names
+from petacomm.base.toml import parse_toml
 from petacomm.base.typing import FloatArray
 from petacomm.base.units import ARCMIN, DEGREE, parse_quantity
 from petacomm.base.xml_text import parse_xml
 from petamap.pointing import quaternion
 from petamap.sky.checked_fits import open_fits, verify_checksums
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 
 @dataclass(frozen=True)
@@ -277,11 +272,7 @@ def read_focalplane_toml(path: str | os.PathLike[str]) -> FocalPlane:
     ConfigError
         If the file cannot be read or a value is not valid; names file and detector.
     """
-    try:
-        with open(require_file(path), "rb") as file:
-            content = tomllib.load(file)
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot be read: {error}", where=str(path)) from error
+    content, _ = parse_toml(read_text(path), str(path))
     return _of_tables(content, path)
 
 
@@ -295,11 +286,7 @@ def read_focalplane_xml(path: str | os.PathLike[str]) -> FocalPlane:
     ConfigError
         If the file cannot be read or a value is not valid; names file, line or detector.
     """
-    try:
-        text = require_file(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot be read: {error}", where=str(path)) from error
-    root = parse_xml(text, str(path))
+    root = parse_xml(read_text(path), str(path))
     if root.tag != "focalplane":
         where = f"{path}:{root.sourceline}"
         raise ConfigError(f"the root is <{root.tag}>", where=where, mend="it must be <focalplane>")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from petacomm.base.errors import STOPS, ConfigError, DataError
+from petacomm.base.errors import ConfigError, DataError, UserError
 from petacomm.base.files import require_file
 from petacomm.base.typing import AnyArray, FloatArray, Int64Array
 from petamap.sky.map_units import squared_unit, to_kelvin
@@ -75,13 +75,17 @@ def read_sacc(path: Path) -> Bandpowers:
     """
     sacc = _sacc(path)
     try:
-        found = sacc.Sacc.load_fits(str(require_file(path)))
+        return _bandpowers(path, sacc.Sacc.load_fits(str(require_file(path))))
     except FileNotFoundError as error:
         raise DataError("no such file", where=str(path)) from error
-    except STOPS:
+    except UserError:  # what a signal raises, too
         raise
-    except Exception as error:  # whatever sacc, astropy or FITS think of it
+    except Exception as error:  # whatever sacc, astropy or NumPy think of it
         raise DataError(f"is no file of bandpowers: {error}", where=str(path)) from error
+
+
+def _bandpowers(path: Path, found: Any) -> Bandpowers:
+    """Return the bandpowers in what sacc has read."""
     names = tuple(name for name, kind in _TYPES.items() if kind in found.get_data_types())
     if not names:
         raise DataError(

@@ -86,9 +86,10 @@ def test_errors_name_the_location(summary, tmp_path, change, words):
 def test_missing_and_invalid_files(tmp_path):
     with pytest.raises(DataError, match="cannot be read"):
         Summary.read(tmp_path)
-    (tmp_path / "summary.json").write_text("{")
-    with pytest.raises(DataError, match="is not JSON"):
-        Summary.read(tmp_path)
+    for text in ("{", 99_999 * "[", '{"a":' * 99_999):
+        (tmp_path / "summary.json").write_text(text)
+        with pytest.raises(DataError, match="is not JSON"):
+            Summary.read(tmp_path)
 
 
 def test_sha256_does_not_depend_on_memory_layout():

@@ -147,7 +147,9 @@ def test_hexagonal_grid(n_det):
         ('[[detector]]\nname = "a"\n[[detector]]\nname = "a"', "two detectors"),
         ("[[detector]]\nepsilon = 0.1", "no name"),
         ('name = "x"', "no detectors"),
-        ("[[detector", "cannot be read"),
+        ("[[detector", r"bad\.toml:1: not TOML"),
+        ("detector = " + 9999 * "[", "nested deeper"),
+        ('[[detector]]\nname = "a"\nepsilon = ' + 5000 * "9", r"bad\.toml:3: .* longer than"),
     ],
 )
 def test_invalid_files(tmp_path, text, message):

@@ -118,6 +118,22 @@ def test_sacc_of_others(tmp_path):
         read_bandpowers(tmp_path / "c.sacc")
 
 
+@pytest.mark.parametrize(
+    "bins", ["[", 9999 * "[", "{}", '{"edges": [2, "a"], "of_d": true}', '{"edges": 3, "of_d": 0}']
+)
+def test_sacc_with_damaged_bins(tmp_path, bins):
+    sacc = pytest.importorskip("sacc")
+    made = sacc.Sacc()
+    made.add_tracer("Map", "a", 2, np.arange(50), np.ones(50), map_unit="uK_CMB")
+    made.add_ell_cl("cl_ee", "a", "a", np.array([6.5, 16.5]), np.ones(2))
+    made.metadata["petamap_bins"] = bins
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sacc.Sacc, "load_fits", lambda *_: made)
+        (tmp_path / "a.sacc").write_bytes(b"")
+        with pytest.raises(DataError, match=r"a\.sacc: "):
+            read_bandpowers(tmp_path / "a.sacc")
+
+
 def test_bad_files_and_full_disks(tmp_path):
     with pytest.raises(DataError, match="no such file"):
         read_bandpowers(tmp_path / "none.fits")
