@@ -13,7 +13,7 @@ import numpy as np
 from petacomm.base.errors import ConfigError, DataError
 from petacomm.base.files import atomic_write, require_file
 from petacomm.base.typing import FloatArray
-from petamap.sky.checked_fits import with_checksums
+from petamap.sky.checked_fits import fits_faults, with_checksums
 from petamap.sky.map_units import to_kelvin
 from petamap.sky.power_spectra import Spectra, cl_to_dl_factor
 
@@ -161,14 +161,16 @@ def _read_fits(path: str) -> tuple[dict[str, FloatArray], str]:
                         "holds bandpowers, not power at each l", where=path,
                         mend="name a theory; petamap compare holds bandpowers against others",
                     )  # fmt: skip
-                table = next(hdu for hdu in hdus[1:] if getattr(hdu, "columns", None) is not None)
+                table = next((hdu for hdu in hdus[1:] if getattr(hdu, "columns", None) is not None), None)
+                if table is None:
+                    raise DataError("is no FITS table of spectra: no table", where=path)
                 units = {(unit or "").strip() for unit in table.columns.units}
                 columns = {
                     _spectrum_name(str(name)): np.array(table.data[name], np.float64).ravel()
                     for name in table.columns.names
                 }
                 healpy = str(table.header.get("CREATOR", "")).strip() == "healpy" and len(columns) >= 5
-    except (OSError, StopIteration, AttributeError, ValueError, TypeError, KeyError, Warning) as error:
+    except fits_faults() as error:
         what = error.strerror if isinstance(error, FileNotFoundError) else str(error) or "no table"
         raise DataError(f"is no FITS table of spectra: {what}", where=path) from None
     if healpy:

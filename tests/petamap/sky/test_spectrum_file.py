@@ -112,6 +112,24 @@ def test_invalid_files(tmp_path):
         write_spectrum_file(Path("/proc/none/a.dat"), SIX)
 
 
+def test_damaged_headers_without_checksums(tmp_path):
+    path = tmp_path / "theirs.fits"
+    healpy.write_cl(path, SIX.values, dtype=np.float64, column_units="K^2")
+    content = path.read_bytes()
+    for card, damaged in (
+        (b"'GRADIENT' ", b"'GRADIENT'("),
+        (b"BITPIX", b"\xc2ITPIX"),
+        (b"TFORM2", b"TFORM\xb2"),
+    ):
+        assert card in content
+        path.write_bytes(content.replace(card, damaged))
+        with pytest.raises(DataError, match=r"theirs\.fits: "):
+            read_spectrum_file(path)
+    fits.HDUList([fits.PrimaryHDU(np.zeros(3))]).writeto(tmp_path / "image.fits")
+    with pytest.raises(DataError, match=r"image\.fits: is no FITS table of spectra: no table"):
+        read_spectrum_file(tmp_path / "image.fits")
+
+
 def test_bandpowers_are_no_spectra(tmp_path):
     bands = fits.BinTableHDU.from_columns([fits.Column("L_FIRST", "K", array=[2])], name="BANDPOWERS")
     bands.writeto(tmp_path / "bands.fits")
