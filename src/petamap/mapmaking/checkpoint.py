@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from petacomm.base.errors import ConfigError, DataError, Interruption
-from petacomm.base.files import read_text, write_text
+from petacomm.base.files import write_text
 from petacomm.base.stop_request import StopRequest
 from petacomm.base.typing import FloatArray
 from petacomm.mpi import Communicator, agree, agree_on_errors
@@ -70,7 +70,7 @@ class JobCheckpoints:
     @property
     def replacing(self) -> bool:
         """Whether this run is to replace the products of another one."""
-        return self._begun.exists() and read_text(self._begun, mend=_FORCE) == self.run_id
+        return self._begun.is_file() and self._begun.read_bytes() == self.run_id.encode()
 
     @property
     def products(self) -> Path:

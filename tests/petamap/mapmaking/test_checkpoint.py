@@ -18,6 +18,7 @@ from stopping import StopAfter
 
 from petacomm.base import files
 from petacomm.base.errors import ConfigError, ConvergenceError, DataError, Interruption
+from petacomm.base.stop_request import StopRequest
 from petamap.data.run_summary import Summary
 from petamap.mapmaking import checkpoint_pace
 from petamap.mapmaking.cg import ConjugateGradients
@@ -291,6 +292,15 @@ def stop_on_ranks(comm):
     except Interruption:
         said = "stopped"
     assert set(comm.allgather(said)) == {os.environ["EXPECTED"]}
+
+
+def test_a_damaged_word_of_what_is_replaced_is_of_no_run(tmp_path):
+    made = JobCheckpoints(tmp_path, "0123", 0.0, StopRequest({}), "")
+    assert not made.replacing
+    made.prepare(overwrite=True, replacing=True)
+    assert made.replacing
+    (tmp_path / "replacing").write_bytes(b"012\xb3")
+    assert not made.replacing
 
 
 @pytest.mark.parametrize(
