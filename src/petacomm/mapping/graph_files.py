@@ -19,7 +19,7 @@ from petacomm.recording import read_recording
 from petacomm.schedule.goal import parse_goal
 from petacomm.schedule.simgrid_trace import parse_simgrid
 
-_RECORDED = (".npz", ".xml", ".otf2")
+_RECORDED = (".npz", ".xml", ".otf2", ".prof")
 
 
 def read_graph(
@@ -32,7 +32,8 @@ def read_graph(
     j - 1. ``.csv``: one line ``source,target,bytes`` per message, ranks counted from 0, with an optional
     header. ``.goal``: all sends of a program for LogGOPSim. ``.tit``: those of a time-independent trace of
     SimGrid, in one file. ``.npz``: a recording of `petacomm record`, all phases, collectives by their
-    schedules; ``.ipm.xml`` and ``.otf2``: likewise, of a profile of IPM or a trace.
+    schedules; ``.ipm.xml``, ``.otf2`` and ``.prof``: likewise, of a profile of IPM, a trace, or Open MPI's
+    monitoring.
 
     Parameters
     ----------

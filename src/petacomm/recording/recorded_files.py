@@ -7,6 +7,7 @@ from pathlib import Path
 
 from petacomm.base.progress import Progress
 from petacomm.recording.ipm import read_ipm
+from petacomm.recording.open_mpi_monitoring import read_monitoring
 from petacomm.recording.otf2_trace import read_otf2
 from petacomm.recording.recording import Recording, load_recording
 
@@ -17,8 +18,8 @@ def read_recording(path: str | os.PathLike[str], progress: Progress | None = Non
     Parameters
     ----------
     path : path
-        ``.ipm.xml``: a profile of IPM, as of `read_ipm`; ``.otf2``: a trace, as of `read_otf2`; any other: a
-        recording of `petacomm record`.
+        ``.ipm.xml``: a profile of IPM, as of `read_ipm`; ``.otf2``: a trace, as of `read_otf2`; ``.prof``:
+        files of Open MPI's monitoring, as of `read_monitoring`; any other: a recording of `petacomm record`.
     progress : Progress, optional
         Is told of what had to be assumed.
 
@@ -39,4 +40,4 @@ def read_recording(path: str | os.PathLike[str], progress: Progress | None = Non
     return read(path, progress) if read else load_recording(path)
 
 
-_READERS = {".xml": read_ipm, ".otf2": read_otf2}
+_READERS = {".xml": read_ipm, ".otf2": read_otf2, ".prof": read_monitoring}
