@@ -111,7 +111,7 @@ def _compare_or_list(config: RunConfig, listing: Path) -> None:
     from petamap.data.input_files import check_hashes, input_files, write_hashes
 
     files = input_files(config)
-    if not files:
+    if not (files or listing.exists()):
         raise ConfigError("no file is read", mend="leave --hash away")
     if listing.exists():
         check_hashes(listing, files)

@@ -13,6 +13,7 @@ from petacomm.base.errors import ConfigError, DataError
 from petacomm.base.files import read_text, require_file, write_text
 from petamap.data.config import RunConfig
 from petamap.data.config.fields import option_fields
+from petamap.data.formats.hdf5_text import has_unchecked_texts
 from petamap.data.formats.volume_header import FORMAT
 
 _LOOKED_AT = 20  # files of each source that are looked at for checksums
@@ -83,8 +84,8 @@ def unchecked_note(config: RunConfig) -> str:
 def has_checksums(path: Path, kind: str) -> bool:
     """Return whether all data in a file have checksums that its source verifies when it reads them.
 
-    These are HDF5 files whose datasets all have ``fletcher32``, volumes of petamap, FITS maps whose units all
-    have DATASUM, and what is compressed by gzip, xz, bzip2 or zip.
+    These are HDF5 files whose datasets all have ``fletcher32``, and texts of attributes a digest, volumes of
+    petamap, FITS maps whose units all have DATASUM, and what is compressed by gzip, xz, bzip2 or zip.
 
     Parameters
     ----------
@@ -113,17 +114,14 @@ def _fits_has_checksums(path: Path) -> bool:
 def _hdf5_has_checksums(path: Path) -> bool:
     import h5py
 
-    unchecked: list[str] = []
-
-    def look(name: str, item: Any) -> None:
-        if isinstance(item, h5py.Dataset) and item.size and not item.fletcher32:
-            unchecked.append(name)
+    def is_unchecked(_: str, item: Any) -> bool | None:  # True ends the visit
+        values = isinstance(item, h5py.Dataset) and item.size and not item.fletcher32
+        return True if values or has_unchecked_texts(item) else None
 
     with h5py.File(require_file(path), "r", locking="best-effort") as file:
         if file.attrs.get("format") == FORMAT.encode():
             return True
-        file.visititems(look)
-    return not unchecked
+        return not has_unchecked_texts(file) and file.visititems(is_unchecked) is None
 
 
 def write_hashes(listing: Path, files: Sequence[Path]) -> None:
@@ -142,22 +140,22 @@ def write_hashes(listing: Path, files: Sequence[Path]) -> None:
 
 
 def check_hashes(listing: Path, files: Iterable[Path]) -> None:
-    """Raise a DataError unless all files are in a listing, with the SHA-256 that they have.
+    """Raise a DataError unless files and a listing are of the same files, with the SHA-256 that they have.
+
+    What is listed and no file of these may be of another configuration, but must be there.
 
     Raises
     ------
     ConfigError
         If the listing cannot be read.
     DataError
-        If a file is missing in it, or has changed: the first of them is named.
+        If a file is missing in it, is listed and not there, or has changed: the first of them is named.
     """
-    folder = listing.absolute().parent
-    known: dict[Path, str] = {}
-    for number, line in enumerate(read_text(listing).splitlines(), 1):
-        matched = _LINE.fullmatch(line)
-        if matched is None:
-            raise ConfigError("is no line of sha256sum", where=f"{listing}:{number}")
-        known[(folder / matched[2]).resolve()] = matched[1]
+    known = _read_listing(listing)
+    for path in known:
+        if not os.path.isfile(path):
+            mend = "put it back; or, if it is not to be read any more, write the listing anew"
+            raise DataError(f"is not there, but in {listing}", where=str(path), mend=mend)
     for path in files:
         expected = known.get(path.resolve())
         if expected is None:
@@ -166,6 +164,18 @@ def check_hashes(listing: Path, files: Iterable[Path]) -> None:
         if _sha256(path) != expected:
             mend = "copy it again; or, if it is meant to be another one, write the listing anew"
             raise DataError(f"has changed: {listing} has another SHA-256", where=str(path), mend=mend)
+
+
+def _read_listing(listing: Path) -> dict[Path, str]:
+    """Return the SHA-256 of the files of a listing."""
+    folder = listing.absolute().parent
+    known: dict[Path, str] = {}
+    for number, line in enumerate(read_text(listing).splitlines(), 1):
+        matched = _LINE.fullmatch(line)
+        if matched is None:
+            raise ConfigError("is no line of sha256sum", where=f"{listing}:{number}")
+        known[(folder / matched[2]).resolve()] = matched[1]
+    return known
 
 
 def _sha256(path: Path) -> str:

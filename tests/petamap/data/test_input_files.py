@@ -3,6 +3,7 @@
 import gzip
 import shutil
 import subprocess
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -61,6 +62,17 @@ def test_which_files_have_checksums(folder):
     with gzip.open(folder / "a.csv.gz", "wb") as file:
         file.write(b"1 2\n")
     assert not has_checksums(folder / "a.csv", "table") and has_checksums(folder / "a.csv.gz", "table")
+    shutil.copy(path, folder / "text.h5")
+    with h5py.File(folder / "text.h5", "r+") as file:
+        del file["detdata/flags"].attrs["petamap_text_sha256"]
+    assert not has_checksums(folder / "text.h5", "toast")
+    with h5py.File(folder / "fixed.h5", "w") as file:
+        file.attrs["name"], table = np.bytes_("a"), np.zeros(3, "S8, f8")
+        file.create_dataset("table", data=table, fletcher32=True)
+    assert has_checksums(folder / "fixed.h5", "toast")
+    with h5py.File(folder / "fixed.h5", "r+") as file:
+        file.attrs["note"] = "a text of variable length"
+    assert not has_checksums(folder / "fixed.h5", "toast")
     (folder / "broken.h5").write_bytes(b"no")
     assert not has_checksums(folder / "broken.h5", "toast")
 
@@ -100,6 +112,22 @@ def test_a_list_of_hashes_is_written_then_compared(folder, capsys):
     path.write_bytes(content)
     assert main(words) == DataError.exit_code
     assert f"{path}: has changed: {folder}/list.sha256 has another SHA-256 (copy" in capsys.readouterr().err
+
+
+def test_a_listed_file_that_is_gone_is_named(folder, capsys):
+    words = ["check", str(folder / "read.toml"), "--hash", str(folder / "list")]
+    (path,) = (folder / "toast").glob("*.h5")
+    other = Path(shutil.copy(path, path.with_name("other.h5")))
+    with h5py.File(other, "r+") as file:
+        file.attrs["observation_name"] = "other"
+        del file.attrs["petamap_text_sha256"]
+    assert main(words) == 0 and (folder / "list").read_text().count("\n") == 2
+    capsys.readouterr()
+    for gone in (other, path):
+        gone.unlink()
+        assert main(words) == DataError.exit_code
+        assert f"{gone}: is not there, but in {folder}/list (put it back" in capsys.readouterr().err
+        gone.write_bytes(b"")
 
 
 def test_lists_that_do_not_fit(folder):
