@@ -22,8 +22,9 @@ _PIECE_BYTES = 1 << 22
 _COMPRESSED = {".gz", ".xz", ".bz2", ".zip"}  # formats with a checksum of the content
 _FITS = {".fits", ".fit"}
 _HDF5 = {".h5", ".hdf5"}
-# kinds of sources, and options of sections, that verify DATASUM
-_VERIFY_FITS = {"sky-map", "solved-templates", "leakage", "compare", "compare_binned", "mask"}
+# kinds of sources, and options whatever the source or section, of which DATASUM is verified
+_VERIFYING_OPTIONS = {"focalplane", "image", "compare", "compare_binned", "mask"}
+_VERIFY_FITS = {"sky-map", "solved-templates", "leakage", *_VERIFYING_OPTIONS}
 _LINE = re.compile(r"([0-9a-f]{64}) [ *](.+)")
 
 
@@ -36,10 +37,11 @@ def input_files(config: RunConfig) -> list[Path]:
 
 
 def _named_files(config: RunConfig) -> Iterator[tuple[str, list[Path]]]:
-    """Yield the files of each source with its kind, and those of other options with their names."""
+    """Yield files of options with the kind of their source, or with the name of the option."""
     for entry in config.sources:
-        paths = [config.folder / value for value in _named(entry.options).values()]
-        yield entry.kind, [one for path in paths for one in _within(path, entry.kind)]
+        for name, value in _named(entry.options).items():
+            kind = name if name in _VERIFYING_OPTIONS else entry.kind
+            yield kind, list(_within(config.folder / value, entry.kind))
     for section in (config.products, config.spectra):
         for name, value in _named(section).items():
             yield name, list(_within(config.folder / value, name))
@@ -91,7 +93,7 @@ def has_checksums(path: Path, kind: str) -> bool:
     ----------
     path : Path
     kind : str
-        Kind of the source, or name of the option of a section.
+        Kind of the source, or name of the option.
     """
     suffix = path.suffix.lower()
     if suffix in _COMPRESSED:
