@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -96,6 +97,13 @@ def test_peak_of_several_right_hand_sides_is_as_predicted():
     predicted, peak, _, n_pixels = measured("recompute", 1, N_SAMP // 4, "flagged", 256, 8)
     assert n_pixels > 256**2
     assert predicted == pytest.approx(peak, rel=0.15)
+
+
+def test_pointing_that_is_given_back_is_not_beside_maps_that_are_written():
+    held = memory.MemoryPlan(keep=True, base=1000, samples=80, maps=50, n_samp=10, writing=70)
+    assert held.total == 1000 + 80 + 70
+    assert replace(held, given_back=75).total == 1000 + 80 + 50
+    assert replace(held, given_back=15).total == 1000 + 80 + 55
 
 
 def test_a_batch_that_does_not_fit_is_refused(monkeypatch):

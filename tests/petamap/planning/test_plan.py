@@ -118,9 +118,11 @@ def test_the_table_and_json_agree(both):
         assert f" {planned.best.best}: " in best
 
 
-def test_ranks_that_share_pixels_need_more_memory_for_kept_pointing(both):
+def test_kept_pointing_needs_memory_unless_maps_that_are_written_need_more(both):
     for prediction in both[0].predictions:
-        assert prediction.memory_kept > prediction.memory > 90e6
+        assert prediction.memory_kept >= prediction.memory > 90e6
+    later = plan(satellite(more="[products]\nsky = true\n"), 4, MACHINE, progress=SilentProgress())
+    assert all(one.memory_kept > one.memory for one in later.predictions)  # it is read once more
 
 
 def test_wrong_plans_are_refused():

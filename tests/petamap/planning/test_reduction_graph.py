@@ -50,7 +50,9 @@ def test_a_job_can_name_a_run(tmp_path: Path) -> None:
         'duration = "3 h"\nyear = "3 h"\ninterval = "1 h"\nnet = "100 uK s^0.5"\n'
     )
     job = tmp_path / "job.toml"
-    job.write_text('ranks = 4\n[graph]\nrun = "run.toml"\n[machine]\nname = "bluegene-l"\nshape = [4]\n')
+    job.write_text(
+        'ranks = 4\n[graph]\nrun = "run.toml"\n[machine]\nname = "bluegene-l"\nshape = [4, 1, 1]\n'
+    )
     mapping_job = load_mapping_job(job)
     assert mapping_job.graph.n_ranks == 4 and mapping_job.graph.total_bytes > 0
     job.write_text(job.read_text().replace("run.toml", "none.toml"))
