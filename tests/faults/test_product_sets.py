@@ -12,6 +12,7 @@ from petamap.cli.main import main
 from petamap.data.product_file import read_product
 from petamap.data.run_summary import Summary
 from petamap.mapmaking import product_set
+from petamap.mapmaking import run as run_module
 
 OLD = ("products.binned=true",)
 NEW = ("solver.tolerance=1e-3", "products.binned=false")
@@ -107,6 +108,22 @@ def test_a_full_disk_at_each_write(runs, old, monkeypatch, capsys):
         shutil.copytree(runs[0] / "out", old / "out")
     assert code == 0 and n > 15
     assert outcomes.count("old") > 10 and set(outcomes) == {"old", "made", "moving", "new"}
+
+
+@pytest.mark.parametrize("force", [True, False])
+def test_a_run_that_is_refused_touches_nothing_of_the_one_that_writes(runs, old, monkeypatch, capsys, force):
+    seen, solve = [], run_module._Job._solve
+
+    def beside_another(*given):
+        begun = content(old)
+        seen.append((run(old, *NEW, *["--force"] * force), content(old) == begun))
+        return solve(*given)
+
+    monkeypatch.setattr(run_module._Job, "_solve", beside_another)
+    assert run(old, *NEW, "--force") == 0
+    assert seen == [(2, True)] and is_new(old, runs[2])
+    if force:
+        assert "another process writes to this folder now" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4])

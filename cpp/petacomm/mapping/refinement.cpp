@@ -22,10 +22,10 @@ class Dice {
 
 // What tells which of two placements is better: the largest load of all links, that of links between switches
 // where what nodes send cannot be less, and the sum of loads, hop-bytes.
-struct Rank {
+struct Objectives {
     double largest = 0, between = 0, sum = 0;
 
-    bool is_below(const Rank& other) const {
+    bool is_below(const Objectives& other) const {
         constexpr double rounding = 1e-9;
         const double here[] = {largest, between, sum}, there[] = {other.largest, other.between, other.sum};
         for (int i = 0; i < 3; ++i) {
@@ -67,7 +67,7 @@ class Refinement {
         if (unit_ <= 0 || graph_.n < 1 || routes_.n_nodes() < 2) return;
         // All loads in units of the first mean.
         for (double& inverse : inverse_) inverse /= unit_;
-        best_rank_ = rank();
+        best_objectives_ = objectives();
         for (const Stage& stage : stages) run(stage);
         std::copy(best_.begin(), best_.end(), nodes_);
     }
@@ -103,15 +103,15 @@ class Refinement {
     }
 
     void keep_best() {
-        const Rank now = rank();
-        if (now.is_below(best_rank_)) {
-            best_rank_ = now;
+        const Objectives now = objectives();
+        if (now.is_below(best_objectives_)) {
+            best_objectives_ = now;
             std::copy(nodes_, nodes_ + graph_.n, best_.begin());
         }
     }
 
-    Rank rank() const {
-        Rank now;
+    Objectives objectives() const {
+        Objectives now;
         const auto n_links = static_cast<std::size_t>(routes_.n_links);
         for (std::size_t link = 0; link < n_links; ++link) {
             now.between = std::max(now.between, loads_[link] * inverse_[link]);
@@ -226,7 +226,7 @@ class Refinement {
         if (squarings_ != hop_bytes) return false;
         constexpr double rounding = 1 + 1e-10;
         for (const std::int64_t link : touched_) {
-            const double most = link < routes_.n_links ? best_rank_.between : best_rank_.largest;
+            const double most = link < routes_.n_links ? best_objectives_.between : best_objectives_.largest;
             if (loads_[link] * inverse_[link] > most * rounding) return true;
         }
         return false;
@@ -263,7 +263,7 @@ class Refinement {
     bool attached_;
     std::vector<std::int64_t> touched_;
     std::vector<std::int32_t> best_;
-    Rank best_rank_;
+    Objectives best_objectives_;
     double unit_ = 0;
     std::uint64_t stamp_ = 1;
     int squarings_ = 0;

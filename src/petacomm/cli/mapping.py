@@ -128,7 +128,7 @@ def _compare(arguments: argparse.Namespace, job: MappingJob) -> None:
             notes += [
                 f"simulated, {row.label}: {1e3 * t:.4g} ms" for row, t in zip(rows, seconds, strict=True)
             ]
-        best = min(rows, key=lambda row: row.rank)
+        best = min(rows, key=lambda row: row.objectives)
         notes += _write_pictures(arguments, job, [rows[0], rows[1], best], progress)
     _print(arguments, job, rows, notes, {"unusable": unusable, "simulated": seconds})
 

@@ -50,8 +50,8 @@ class MeasuredPlacement:
         return self.metrics.objective
 
     @property
-    def rank(self) -> tuple[float, float]:
-        """What tells the better of two placements: the load, of equal ones the hop-bytes."""
+    def objectives(self) -> tuple[float, float]:
+        """What placements are compared by, in this order: the load, then hop-bytes."""
         return self.load, self.metrics.hop_bytes
 
     @property
@@ -177,7 +177,7 @@ class MappingTask:
             begin = time.perf_counter()
             nodes = place_ranks("random", self.graph, self.resources, self.seed + number)
             random.append(self.measure(RANDOM, nodes, begin))
-        return [self.place(IDENTITY), min(random, key=lambda measured: measured.rank)]
+        return [self.place(IDENTITY), min(random, key=lambda measured: measured.objectives)]
 
 
 @dataclass(frozen=True, repr=False)
@@ -263,7 +263,7 @@ def map_ranks(
     for candidate in candidates:
         placements.append(identity if candidate == IDENTITY else task.place(candidate))
         listener.advance(1, candidate)
-    chosen = min(placements, key=lambda measured: measured.rank)
+    chosen = min(placements, key=lambda measured: measured.objectives)
     if refined:
         chosen = task.refine(chosen)
         listener.advance(1, "refined")

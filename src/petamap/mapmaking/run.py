@@ -191,6 +191,7 @@ class _Job:
     resume: bool
     products: list[summary.Product] = field(default_factory=list)
     held: ExitStack = field(default_factory=ExitStack)  # the lock of the folder, of the first rank
+    locked: bool = False
 
     def __post_init__(self) -> None:
         self.setup = RunSetup(self.config, self.comm, self.progress, self.pixelization)
@@ -211,13 +212,13 @@ class _Job:
 
     def run(self) -> Summary:
         """Run the phases, and leave what was there as it was if they fail before there is something new."""
-        try:
-            with self.held:
+        with self.held:
+            try:
                 return self._run()
-        except UserError as error:
-            if self.comm.rank == 0 and not self.resume and not isinstance(error, Interruption):
-                self.checkpoints.give_up()
-            raise
+            except UserError as error:
+                if self.locked and not self.resume and not isinstance(error, Interruption):
+                    self.checkpoints.give_up()
+                raise
 
     def _run(self) -> Summary:
         self.setup.open(partial(open_sources, given=self.observations, comm=self.comm))
@@ -300,6 +301,7 @@ class _Job:
             self._require_no_other_products()
         check_writable(out)
         self.held.enter_context(sole_writer(out / f".{self.config.run.name}.lock"))
+        self.locked = True
         earlier = (out / summary.FILE_NAME).exists()
         note = self.checkpoints.prepare(overwrite, replacing=earlier)
         if self.resume:
