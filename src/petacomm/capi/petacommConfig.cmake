@@ -1,4 +1,5 @@
-# find_package(petacomm): the target petacomm::petacomm, compiled with the MPI and the C compiler of the project.
+# find_package(petacomm): the target petacomm::petacomm, compiled with the MPI and the C compiler of the project; with
+# COMPONENTS Fortran also petacomm::fortran, the module and the library.
 #
 #     python -m venv env && env/bin/pip install petacomm-or-petamap
 #     cmake -B build -Dpetacomm_DIR=$(env/bin/petacomm config --cmake) -DPETACOMM_PYTHON=env/bin/python
@@ -26,4 +27,15 @@ if(NOT TARGET petacomm::petacomm)
   target_compile_options(petacomm PRIVATE ${PETACOMM_COMPILE})
   target_include_directories(petacomm PUBLIC ${CMAKE_CURRENT_LIST_DIR})
   target_link_libraries(petacomm PUBLIC MPI::MPI_C ${PETACOMM_WORDS})
+endif()
+
+if("Fortran" IN_LIST petacomm_FIND_COMPONENTS AND NOT TARGET petacomm::fortran)
+  enable_language(Fortran)
+  find_dependency(MPI COMPONENTS Fortran)
+  add_library(petacomm_fortran STATIC ${CMAKE_CURRENT_LIST_DIR}/petacomm.f90)
+  add_library(petacomm::fortran ALIAS petacomm_fortran)
+  set(PETACOMM_MODULES ${CMAKE_CURRENT_BINARY_DIR}/petacomm_modules)
+  set_target_properties(petacomm_fortran PROPERTIES Fortran_MODULE_DIRECTORY ${PETACOMM_MODULES})
+  target_include_directories(petacomm_fortran PUBLIC ${PETACOMM_MODULES})
+  target_link_libraries(petacomm_fortran PUBLIC petacomm::petacomm MPI::MPI_Fortran)
 endif()

@@ -92,12 +92,37 @@ def test_cplusplus(folder):
     assert run(folder / "in_cpp", 2, check=True).stdout == "1500 keys in all\n"
 
 
-def test_cmake(folder):
-    require_compiler()
+def require_cmake():
+    """Return CMake's program, or skip the test."""
     cmake = Path(sys.executable).with_name("cmake")
     if not cmake.exists():
         pytest.skip("no cmake for this Python: pip install cmake")
-    project = folder / "project"
+    return cmake
+
+
+def fortran_folder(where):
+    """Return a new folder and its Fortran compiler: the MPICH of the system's.
+
+    The library of that MPICH is there under the name that mpi4py of PyPI asks for.
+    """
+    mpifort, library = shutil.which("mpifort"), next(Path("/usr/lib").glob("*/libmpich.so.12"), None)
+    if mpifort is None or library is None:
+        pytest.skip("no Fortran of MPICH: apt install libmpich-dev gfortran")
+    where.mkdir()
+    (where / "libmpi.so.12").symlink_to(library)
+    return where, Path(mpifort)
+
+
+def run_fortran(where, mpifort, program):
+    """Return what a program says on two ranks."""
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(where)}
+    job = [mpifort.with_name("mpiexec"), "-n", 2, program]
+    return run_command(job, cwd=where, env=environment, check=True).stdout
+
+
+def test_cmake(folder):
+    require_compiler()
+    cmake, project = require_cmake(), folder / "project"
     project.mkdir()
     (project / "CMakeLists.txt").write_text(
         "cmake_minimum_required(VERSION 3.18)\nproject(sums C)\nfind_package(petacomm REQUIRED)\n"
@@ -121,22 +146,27 @@ def test_cmake(folder):
     ],
 )
 def test_fortran(folder, example, expected):
-    """By the MPICH of the system, whose library the mpi4py of PyPI finds under the name that it asks for."""
-    mpifort, library = shutil.which("mpifort"), next(Path("/usr/lib").glob("*/libmpich.so.12"), None)
-    if mpifort is None or library is None:
-        pytest.skip("no Fortran of MPICH: apt install libmpich-dev gfortran")
-    where = folder / f"fortran_{example}"
-    where.mkdir()
-    (where / "libmpi.so.12").symlink_to(library)
+    where, mpifort = fortran_folder(folder / f"fortran_{example}")
     run_command([mpifort, "-c", fortran_module()], cwd=where, check=True)
     source = (SUPPORT if example == "fortran_halves" else EXAMPLES) / f"{example}.f90"
     words = [source, "petacomm.o", *compile_words(), "-o", "program"]
     run_command([mpifort, *words], cwd=where, check=True)
-    environment = {**os.environ, "LD_LIBRARY_PATH": str(where)}
-    done = run_command(
-        [Path(mpifort).with_name("mpiexec"), "-n", 2, "./program"], cwd=where, env=environment, check=True
+    assert run_fortran(where, mpifort, "./program") == expected
+
+
+def test_fortran_with_cmake(folder):
+    where, mpifort = fortran_folder(folder / "fortran_project")
+    (where / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.18)\nproject(sums Fortran)\n"
+        "find_package(petacomm REQUIRED COMPONENTS Fortran)\n"
+        f"add_executable(sums {EXAMPLES / 'shared_keys.f90'})\n"
+        "target_link_libraries(sums petacomm::fortran)\n"
     )
-    assert done.stdout == expected
+    given = [f"-Dpetacomm_DIR={cmake_folder()}", f"-DPETACOMM_PYTHON={sys.executable}"]
+    given += [f"-DMPI_C_COMPILER={mpifort.with_name('mpicc')}", f"-DMPI_Fortran_COMPILER={mpifort}"]
+    run_command([require_cmake(), "-S", where, "-B", where / "build", *given], check=True)
+    run_command([require_cmake(), "--build", where / "build"], check=True)
+    assert run_fortran(where, mpifort, "build/sums") == "1500 keys in all\n"
 
 
 @pytest.mark.parametrize(
