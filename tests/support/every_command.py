@@ -69,6 +69,7 @@ COMMANDS = {
     "net draw": f"petacomm net draw broadcast {NET} --out out.html",
     "net export": f"petacomm net export allreduce {NET} --algorithm ring --out out.goal",
     "net export msccl": f"petacomm net export alltoall {NET} --format msccl --out out.xml",
+    "net export mscclpp": f"petacomm net export alltoall {NET} --format mscclpp --out out.json",
     "net export simgrid": f"petacomm net export alltoall {NET} --format simgrid --out out.tit",
     "map": "petacomm map job.toml --format openmpi --out out --report out.html",
     "map compare": "petacomm map compare job.toml --strategies greedy,recursive",

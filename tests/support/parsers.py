@@ -22,7 +22,10 @@ from petacomm.network.fit import fit_csv
 from petacomm.recording.ipm import read_ipm
 from petacomm.recording.mpip import read_mpip
 from petacomm.recording.recording import COLLECTIVES, MESSAGES, RankGroup, Recording, load_recording
+from petacomm.schedule.algorithms.ring import ring_allreduce
 from petacomm.schedule.msccl import read_msccl
+from petacomm.schedule.mscclpp import read_mscclpp
+from petacomm.schedule.mscclpp_plan import mscclpp_plan
 from petacomm.topology.detect.coordinates import read_coordinates
 from petacomm.topology.detect.node_layout import read_hwloc
 from petacomm.topology.detect.pals import pals_allocation
@@ -90,6 +93,7 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "job.ipm.xml": read_ipm,
     "job.mpiP": read_mpip,
     "algo.xml": read_msccl,
+    "plan.json": read_mscclpp,
     "coordinates.txt": read_coordinates,
     "hwloc.xml": read_hwloc,
     "graph.npz": load_recording,
@@ -212,6 +216,7 @@ def seeds() -> dict[str, bytes]:
             for i in range(2)
         )
         + "</algo>\n",
+        "plan.json": mscclpp_plan(ring_allreduce(2, 2)).text(),
         "coordinates.txt": "torus 2x2x1\n0 0 0 0 n1\n1 0 0 0 n2\n",
         "hwloc.xml": (_SAMPLES / "hwloc-two-packages.xml").read_text(),
         "topology.conf": (_SAMPLES / "topology-tree.conf").read_text(),

@@ -33,8 +33,8 @@ def add_commands(commands: Any) -> None:
         help="predict, simulate, draw and export collectives on a machine's network",
         description="Model a collective on a machine without running on it: 'predict' the times of all "
         "algorithms by closed forms and exact link loads; 'simulate' it packet by packet; 'draw' its "
-        "messages and link loads; 'export' its messages for LogGOPSim, SimGrid or MSCCL. 'paper' reproduces "
-        "the tables of Almasi et al. 2005, on screen and as a page.",
+        "messages and link loads; 'export' its messages for LogGOPSim, SimGrid, MSCCL or MSCCL++. 'paper' "
+        "reproduces the tables of Almasi et al. 2005, on screen and as a page.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         usage="petacomm net predict|simulate|draw|export COLLECTIVE --machine NAME --shape AxB [...]\n"
@@ -78,7 +78,10 @@ def add_commands(commands: Any) -> None:
         "--out", metavar="PATH", type=Path, help="what is drawn or exported; of 'paper' a folder [.]"
     )
     parser.add_argument(
-        "--format", metavar="NAME", default="goal", help="of 'export': goal, simgrid or msccl [%(default)s]"
+        "--format",
+        metavar="NAME",
+        default="goal",
+        help="of 'export': goal, simgrid, msccl or mscclpp [%(default)s]",
     )
     parser.add_argument("--json", action="store_true", help="write JSON instead of a table")
     parser.set_defaults(handler=_net)
@@ -159,19 +162,20 @@ def _export(arguments: argparse.Namespace) -> None:
     from petacomm.schedule import make_schedule
     from petacomm.schedule.goal import write_goal
     from petacomm.schedule.msccl_steps import write_msccl
+    from petacomm.schedule.mscclpp_plan import write_mscclpp
     from petacomm.schedule.simgrid_trace import write_simgrid
 
-    suffix = {"goal": ".goal", "simgrid": ".tit", "msccl": ".xml"}
+    suffix = {"goal": ".goal", "simgrid": ".tit", "msccl": ".xml", "mscclpp": ".json"}
     require_known("unknown format", arguments.format, suffix)
     call, model = _query(arguments).resolve()
     algorithm = resolve_algorithm(call, model, arguments.algorithm)
-    if arguments.format == "msccl" and call.collective != "alltoall":
+    if arguments.format.startswith("msccl") and call.collective != "alltoall":
         # programs are for any size: a chunk for each rank
         call = replace(call, n_elements=call.n_ranks)
     schedule = make_schedule(call, algorithm)
     path = arguments.out or Path(f"{schedule.collective}-{schedule.algorithm}{suffix[arguments.format]}")
-    if arguments.format == "msccl":
-        print(write_msccl(schedule, path))
+    if arguments.format.startswith("msccl"):
+        print((write_msccl if arguments.format == "msccl" else write_mscclpp)(schedule, path))
     else:
         write = write_goal if arguments.format == "goal" else write_simgrid
         print(write(schedule, call.itemsize, path))

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
-
-import numpy as np
 
 from petacomm.base.files import write_text
-from petacomm.schedule.flat_messages import pair_messages
+from petacomm.schedule.chunk_division import ChunkDivision, RoundRow
 from petacomm.schedule.msccl import (
     MAX_BLOCKS,
     MAX_CHUNKS,
@@ -25,7 +19,6 @@ from petacomm.schedule.msccl import (
 )
 from petacomm.schedule.schedule import Round, Schedule, ScheduleError
 
-COLLECTIVES = ("allreduce", "alltoall")
 # Transfers of a connection that are not received yet: of eight slots of NCCL's, one takes four.
 _IN_FLIGHT = 2
 
@@ -74,43 +67,6 @@ class _Gpu:
             self._read[chunk].clear()
 
 
-@dataclass(frozen=True)
-class _Chunks:
-    """Division of the work space into chunks of one size, and the buffers that have them."""
-
-    size: int
-    sends: int
-    receives: int
-    scratch: int
-
-    @classmethod
-    def of(cls, schedule: Schedule) -> _Chunks:
-        edges = {schedule.n_elements}
-        for part in schedule.rounds():
-            for column in (part.begin, part.destination_begin, part.length):
-                edges.update(np.unique(column).tolist())
-        blocks = schedule.blocks
-        parts = [schedule.n_elements, 0] if blocks is None else [blocks.send_size, blocks.receive_size]
-        size = math.gcd(*edges, *parts) or 1
-        chunks = cls(size, parts[0] // size, parts[1] // size, (schedule.n_elements - sum(parts)) // size)
-        if schedule.n_elements // size > MAX_CHUNKS:
-            raise ScheduleError(
-                f"'{schedule.algorithm}' moves parts of {schedule.n_elements} elements that no chunks of one "
-                f"size make up, {MAX_CHUNKS} at most",
-                mend="take as many elements for each rank",
-            )
-        return chunks
-
-    def place(self, element: int) -> tuple[str, int]:
-        """Return the buffer and the offset of a chunk, by its first element."""
-        chunk = element // self.size
-        for buffer, n in (("i", self.sends), ("o", self.receives)):
-            if chunk < n:
-                return buffer, chunk
-            chunk -= n
-        return "s", chunk
-
-
 def msccl_program(schedule: Schedule, name: str | None = None) -> MscclProgram:
     """Return a schedule as an algorithm of MSCCL.
 
@@ -131,17 +87,10 @@ def msccl_program(schedule: Schedule, name: str | None = None) -> MscclProgram:
         If it is another collective, has other messages than between two ranks, parts that are no chunks of
         one size, or more steps or neighbours than MSCCL takes.
     """
-    if schedule.collective not in COLLECTIVES:
-        raise ScheduleError(
-            f"algorithms of MSCCL have no root, and move data: there is none of a {schedule.collective}",
-            mend=f"take one of {', '.join(COLLECTIVES)}",
-        )
-    pair_messages(schedule, 1, "MSCCL")
-    chunks = _Chunks.of(schedule)
+    chunks = ChunkDivision.of(schedule, "MSCCL", MAX_CHUNKS)
     gpus = _gpus(schedule)
     for part in schedule.rounds():
-        rows = list(_rows(part.take(part.length > 0), chunks))
-        _add_round(gpus, rows, chunks, schedule.algorithm)
+        _add_round(gpus, list(chunks.rows(part, MAX_COUNT)), chunks, schedule.algorithm)
     _check_limits(schedule, gpus)
     sizes = chunks.sends, chunks.receives, chunks.scratch
     return MscclProgram(
@@ -170,38 +119,14 @@ def _ends(part: Round) -> tuple[list[int], list[int]]:
     return part.source.tolist(), part.destination.tolist()
 
 
-class _Row(NamedTuple):
-    """Chunks that go from one rank to another, or from one place to another in its memory."""
-
-    source: int
-    destination: int
-    begin: int  # elements
-    to: int
-    n: int
-    reduce: bool
-
-    @property
-    def is_local(self) -> bool:
-        """Whether it is a copy in the memory of a rank."""
-        return self.source == self.destination
-
-    def reads(self, size: int) -> range:
-        """Return the chunks of the source."""
-        return range(self.begin // size, self.begin // size + self.n)
-
-    def writes(self, size: int) -> range:
-        """Return the chunks of the destination."""
-        return range(self.to // size, self.to // size + self.n)
-
-
-def _add_round(gpus: list[_Gpu], rows: list[_Row], chunks: _Chunks, algorithm: str) -> None:
+def _add_round(gpus: list[_Gpu], rows: list[RoundRow], chunks: ChunkDivision, algorithm: str) -> None:
     """Append the steps of a round: ranks read before they write.
 
     A connection has room for `_IN_FLIGHT` transfers: of more, the first are received before the last are
     sent, which must not read what was received.
     """
     turns: defaultdict[tuple[int, int], int] = defaultdict(int)
-    by_turn: defaultdict[int, list[_Row]] = defaultdict(list)
+    by_turn: defaultdict[int, list[RoundRow]] = defaultdict(list)
     for row in rows:
         by_turn[turns[row[:2]]].append(row)
         turns[row[:2]] += 1
@@ -220,7 +145,9 @@ def _add_round(gpus: list[_Gpu], rows: list[_Row], chunks: _Chunks, algorithm: s
             overwritten.update((row.destination, chunk) for chunk in row.writes(chunks.size))
 
 
-def _check_reads(row: _Row, overwritten: set[tuple[int, int]], chunks: _Chunks, algorithm: str) -> None:
+def _check_reads(
+    row: RoundRow, overwritten: set[tuple[int, int]], chunks: ChunkDivision, algorithm: str
+) -> None:
     if any((row.source, chunk) in overwritten for chunk in row.reads(chunks.size)):
         raise ScheduleError(
             f"'{algorithm}' has to send more than {_IN_FLIGHT} parts to a rank, or to copy some, before it "
@@ -229,7 +156,7 @@ def _check_reads(row: _Row, overwritten: set[tuple[int, int]], chunks: _Chunks, 
         )
 
 
-def _add_receive(gpu: _Gpu, row: _Row, chunks: _Chunks) -> None:
+def _add_receive(gpu: _Gpu, row: RoundRow, chunks: ChunkDivision) -> None:
     writes, there = row.writes(chunks.size), chunks.place(row.to)
     if not row.is_local:
         kind, here = ("rrc", there) if row.reduce else ("r", chunks.place(row.begin))
@@ -239,17 +166,6 @@ def _add_receive(gpu: _Gpu, row: _Row, chunks: _Chunks) -> None:
         raise ScheduleError("sums in the memory of one rank cannot be told", mend="reduce messages")
     step = Step("cpy", chunks.place(row.begin), there, row.n)
     gpu.add(gpu.copying_block(), step, row.reads(chunks.size), writes)
-
-
-def _rows(part: Round, chunks: _Chunks) -> Iterator[_Row]:
-    """Yield the rows of a round; of long ones, pieces."""
-    columns = (part.source, part.destination, part.begin, part.destination_begin, part.length, part.reduce)
-    for source, destination, begin, to, length, reduce in zip(
-        *(column.tolist() for column in columns), strict=True
-    ):
-        for done in range(0, length, MAX_COUNT * chunks.size):
-            count = min(MAX_COUNT, (length - done) // chunks.size)
-            yield _Row(source, destination, begin + done, to + done, count, reduce)
 
 
 def _check_limits(schedule: Schedule, gpus: list[_Gpu]) -> None:

@@ -17,21 +17,44 @@ from petacomm.base.errors import ResourceError
 from petacomm.tuning.choice import size_bands
 from petacomm.tuning.tool_interface import ToolInterface
 
-# By collective: algorithms of intracommunicators that any node layout can use. Those with a radix have it as
-# (variable, radix); "pow2" are for powers of two of ranks.
+# By collective: algorithms of intracommunicators that any node layout can use.
 _ALGORITHMS: dict[str, tuple[str, ...]] = {
-    "allreduce": ("recursive_doubling", "reduce_scatter_allgather", "ring"),
-    "bcast": ("binomial", "scatter_recursive_doubling_allgather", "scatter_ring_allgather"),
+    "allreduce": (
+        "recursive_doubling", "reduce_scatter_allgather", "ring", "recursive_multiplying", "recexch", "tree",
+        "k_reduce_scatter_allgather",
+    ),
+    "bcast": ("binomial", "scatter_recursive_doubling_allgather", "scatter_ring_allgather", "tree"),
     "reduce": ("binomial", "reduce_scatter_gather"),
-    "allgather": ("brucks", "recursive_doubling", "ring"),
-    "alltoall": ("brucks", "pairwise", "scattered"),
+    "allgather": ("brucks", "recursive_doubling", "ring", "k_brucks", "recexch_doubling", "recexch_halving"),
+    "alltoall": ("brucks", "pairwise", "scattered", "k_brucks"),
     "reduce_scatter_block": ("recursive_halving", "recursive_doubling", "pairwise"),
     "barrier": ("k_dissemination",),
+}  # fmt: skip
+_RADICES = (2, 4, 8)
+# The variable that is the radix of an algorithm, and its further parameters in the file, which are those that
+# the library's variables have by themselves: what the file leaves out is not set at all.
+_RADIX: dict[tuple[str, str], tuple[str, tuple[str, ...]]] = {
+    ("allreduce", "recursive_multiplying"): ("MPIR_CVAR_ALLREDUCE_RECURSIVE_MULTIPLYING_KVAL", ()),
+    ("allreduce", "recexch"): ("MPIR_CVAR_ALLREDUCE_RECEXCH_KVAL", ("single_phase_recv=0",)),
+    ("allreduce", "tree"): (
+        "MPIR_CVAR_ALLREDUCE_TREE_KVAL",
+        ("tree_type=knomial_1", "chunk_size=0", "buffer_per_child=0"),
+    ),
+    ("allreduce", "k_reduce_scatter_allgather"): (
+        "MPIR_CVAR_ALLREDUCE_RECEXCH_KVAL",
+        ("single_phase_recv=0",),
+    ),
+    ("bcast", "tree"): ("MPIR_CVAR_BCAST_TREE_KVAL", ("tree_type=kary", "is_non_blocking=1")),
+    ("allgather", "k_brucks"): ("MPIR_CVAR_ALLGATHER_BRUCKS_KVAL", ()),
+    ("allgather", "recexch_doubling"): ("MPIR_CVAR_ALLGATHER_RECEXCH_KVAL", ("single_phase_recv=0",)),
+    ("allgather", "recexch_halving"): ("MPIR_CVAR_ALLGATHER_RECEXCH_KVAL", ("single_phase_recv=0",)),
+    ("alltoall", "k_brucks"): ("MPIR_CVAR_ALLTOALL_BRUCKS_KVAL", ()),
+    ("barrier", "k_dissemination"): ("MPIR_CVAR_BARRIER_DISSEM_KVAL", ()),
 }
-_RADIX = {"barrier": ("MPIR_CVAR_BARRIER_DISSEM_KVAL", (2, 4, 8))}
 _POWER_OF_TWO = {("allgather", "recursive_doubling"), ("bcast", "scatter_recursive_doubling_allgather")}
 # Conditions of algorithms that the library's own table has before them, too.
 _BUILT_IN_OPERATION = {("allreduce", "reduce_scatter_allgather"), ("reduce", "reduce_scatter_gather")}
+_MANY_ELEMENTS = {("allreduce", "k_reduce_scatter_allgather")}
 _COMBINING = ("allreduce", "reduce", "reduce_scatter_block")
 # Those whose rules go by the bytes of all blocks together.
 _BY_ALL_BLOCKS = ("allgather", "reduce_scatter_block")
@@ -53,12 +76,12 @@ def mpich_candidates(tools: ToolInterface, collective: str, n_ranks: int) -> dic
         if name not in names or ((collective, name) in _POWER_OF_TWO and not power):
             continue
         setting = {variable: names.index(name)}
-        if collective not in _RADIX:
+        if (collective, name) not in _RADIX:
             found[name] = setting
             continue
-        radix, values = _RADIX[collective]
+        radix, _ = _RADIX[collective, name]
         if tools.has(radix):
-            found |= {f"{name} k={k}": setting | {radix: k} for k in values if k <= n_ranks}
+            found |= {f"{name} k={k}": setting | {radix: k} for k in _RADICES if k <= n_ranks}
     return found
 
 
@@ -134,10 +157,11 @@ def _rules_of_sizes(
 
 def _leaf(collective: str, name: str, own: dict[str, Any]) -> dict[str, Any]:
     algorithm, *parameters = name.split()
+    parameters += _RADIX.get((collective, algorithm), ("", ()))[1]
     leaf: dict[str, Any] = {
         f"algorithm=MPIR_{collective.capitalize()}_intra_{algorithm}": {one: {} for one in parameters}
     }
-    if (collective, name) in _BUILT_IN_OPERATION:
-        many = {"count<pow2": own, "count=any": leaf}
+    many = {"count<pow2": own, "count=any": leaf}
+    if (collective, algorithm) in _BUILT_IN_OPERATION:
         return {"is_op_built_in=yes": many, "is_op_built_in=no": own}
-    return leaf
+    return many if (collective, algorithm) in _MANY_ELEMENTS else leaf

@@ -10,8 +10,9 @@ from petacomm.base.errors import ConfigError
 from petacomm.schedule import CollectiveCall, Round, Schedule, ScheduleError, flat_messages, make_schedule
 from petacomm.schedule.algorithms.combining_tree import tree_allreduce
 from petacomm.schedule.algorithms.ring import ring_allreduce
+from petacomm.schedule.chunk_division import COLLECTIVES
 from petacomm.schedule.msccl import MAX_STEPS, parse_msccl, read_msccl
-from petacomm.schedule.msccl_steps import COLLECTIVES, msccl_program, write_msccl
+from petacomm.schedule.msccl_steps import msccl_program, write_msccl
 from petacomm.topology import Torus
 
 IN_FLIGHT = 2  # transfers of a connection that are not received yet: NCCL has no room for more

@@ -70,6 +70,9 @@ def test_mpich_follows_its_selection_file(tmp_path):
     (tmp_path / "rules.json").write_text(json.dumps(table))
     after = sums_made({RULES_VARIABLE: str(tmp_path / "rules.json")})[2]
     assert after == [[1, 1], [2048] * 3]
+    tree = selection_table(builtin_table(tmp_path / library), 4, SIZES, {("allreduce", 65536): "tree k=4"})
+    (tmp_path / "rules.json").write_text(json.dumps(tree))
+    assert sums_made({RULES_VARIABLE: str(tmp_path / "rules.json")})[2] == [[1, 1], [8192] * 3]
     others = selection_table(builtin_table(tmp_path / library), 5, SIZES, {("allreduce", 65536): "ring"})
     (tmp_path / "rules.json").write_text(json.dumps(others))
     assert sums_made({RULES_VARIABLE: str(tmp_path / "rules.json")})[2] == before
@@ -87,29 +90,30 @@ def test_open_mpi_follows_its_rules(tmp_path):
     assert sums_made(variables)[2] == before
 
 
-def test_rules_of_all_collectives_are_accepted_and_results_are_right(tmp_path):
-    """A job under rules for each collective that the library has; the program compares results itself."""
-    first = run_cells(tmp_path, True, {})
+def test_rules_of_all_algorithms_are_accepted_and_results_are_right(tmp_path):
+    """A job under rules for each algorithm that the library has, each of one size; it compares results."""
+    first = run_cells(tmp_path, CELLS, True, {})
     if "Intel" in first["library"]:
         pytest.skip("the MPI at hand is Intel's, which tunes itself")
     chosen = {}
     for cell in first["cells"]:
         names = [name for name in cell["times"] if name != "default"]
-        if names:
-            chosen[cell["collective"], cell["size"]] = names[-1]
-    assert len(chosen) == len(CELLS) and not any(cell["wrong"] for cell in first["cells"])
+        sizes = [0] if cell["collective"] == "barrier" else [512 << number for number in range(len(names))]
+        chosen |= {(cell["collective"], size): name for size, name in zip(sizes, names, strict=False)}
+    assert {name for name, _ in chosen} == set(COLLECTIVES)
+    assert not any(cell["wrong"] for cell in first["cells"])
     head = {name: first[name] for name in ("ranks", "library", "kind", "library_path", "settings")}
     choices = {cell: AlgorithmChoice(name) for cell, name in chosen.items()}
     variables = write_rules(Tuning(**head, times=choices, choices=choices), tmp_path)
-    again = run_cells(tmp_path, False, variables)
+    again = run_cells(tmp_path, list(chosen), False, variables)
     assert not any(cell["wrong"] for cell in again["cells"])
 
 
-def run_cells(folder, forced, variables):
-    """Return what 4 ranks measure of all collectives."""
+def run_cells(folder, cells, forced, variables):
+    """Return what 4 ranks measure of collectives."""
     if not MPIEXEC.exists():
         pytest.skip("no mpiexec beside this Python: pip install mpich")
-    request = {"cells": CELLS, "forced": forced, "seconds": 0.0, "rounds": 1}
+    request = {"cells": cells, "forced": forced, "seconds": 0.0, "rounds": 1}
     (folder / "request.json").write_text(json.dumps(request))
     program = "import sys; from petacomm.tuning.measurement import run_measurement as run; run(*sys.argv[1:])"
     job = [MPIEXEC, "-n", 4, sys.executable, "-c", program, folder / "request.json", folder / "result.json"]
