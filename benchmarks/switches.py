@@ -107,11 +107,20 @@ def simgrid() -> None:
             ("dragonfly, 72", dragonfly(9, 4, 2)),
             ("fat tree, 64", FatTree((4, 4, 4), (1, 4, 4))),
         ):
-            there = np.random.default_rng(2).permutation(network.n_nodes)
-            nodes = np.flatnonzero(there != np.arange(network.n_nodes))
-            pairs = PacketMessages(nodes, there[nodes], np.full(len(nodes), 48_000))
-            for kind, messages in (("uniform", uniform(network.n_nodes, 20, 4800)), ("permutation", pairs)):
+            traffic = {
+                "uniform": uniform(network.n_nodes, 20, 4800),
+                "permutation": permutation(network.n_nodes, 1, 48_000),
+                "permutation, 20 messages each": permutation(network.n_nodes, 20, 2400),
+            }
+            for kind, messages in traffic.items():
                 _simgrid_rows(f"{name}, {kind}", network, messages, program)
+
+
+def permutation(n_nodes: int, n_messages: int, n_bytes: int) -> PacketMessages:
+    """Return messages from each node to one other, drawn."""
+    there = np.random.default_rng(2).permutation(n_nodes)
+    nodes = np.repeat(np.flatnonzero(there != np.arange(n_nodes)), n_messages)
+    return PacketMessages(nodes, there[nodes], np.full(len(nodes), n_bytes))
 
 
 def _simgrid_rows(name: str, network, messages: PacketMessages, program: Path) -> None:
