@@ -28,17 +28,17 @@ def petacomm(*words, **options):
     return run_command([sys.executable, "-c", program, *words], **options)
 
 
-def record_command(folder: Path, n_ranks: int, *words, code=0, said=False):
+def record_command(folder: Path, n_ranks: int, *words, code=0, said=False, **options):
     """Return the recording of a program that ends with an exit code, and warnings if asked for."""
     require_compiler()
     job = [MPIEXEC, "-n", n_ranks, *words]
-    ended = petacomm("record", "--out", folder / "recorded", "--", *job, cwd=folder)
+    ended = petacomm("record", "--out", folder / "recorded", "--", *job, cwd=folder, **options)
     assert ended.returncode == code, f"ended with {ended.returncode}:\n{ended.stdout}{ended.stderr}"
     recording = load_recording(folder / "recorded.npz")
     return (recording, ended.stderr) if said else recording
 
 
-def record_python(folder: Path, n_ranks: int, text: str):
+def record_python(folder: Path, n_ranks: int, text: str, **options):
     """Return the recording of a program in Python, which has MPI, comm, rank, size, np and phase.
 
     The last is MPI_Pcontrol: mpi4py's own takes no levels above 2.
@@ -47,7 +47,7 @@ def record_python(folder: Path, n_ranks: int, text: str):
     head += "phase = ctypes.CDLL(None).MPI_Pcontrol\n"
     head += "comm = MPI.COMM_WORLD\nrank, size = comm.rank, comm.size\n"
     (folder / "program.py").write_text(head + text)
-    return record_command(folder, n_ranks, sys.executable, "program.py")
+    return record_command(folder, n_ranks, sys.executable, "program.py", **options)
 
 
 def byte_matrix(rows, n_ranks):

@@ -105,7 +105,7 @@ assert used[2] - used[1] < 1500, used  # KiB
 
 
 def test_communicators_of_the_same_ranks_are_kept_once(tmp_path):
-    recording = record_python(tmp_path, 2, SPLITS)
+    recording = record_python(tmp_path, 2, SPLITS, timeout=240)
     assert recording.collectives["calls"].tolist() == [40001]
     # In two calls, both neighbours along the axis of two are the other rank, and along that of one itself.
     inside = 2 * 2 * 24
