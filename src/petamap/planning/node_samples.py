@@ -13,10 +13,10 @@ import numpy as np
 import petamap.mapmaking._mapmaking as _mapmaking
 from petacomm.base.progress import Progress
 from petacomm.base.threads import map_threads
-from petacomm.base.typing import Int64Array
+from petacomm.base.typing import BoolArray, Int32Array, Int64Array
 from petacomm.costs.occupancy import Occupancy
 from petacomm.costs.partner_estimates import RankSample
-from petacomm.sharing.sharing_graph import hash_runs
+from petacomm.sharing.sharing_graph import hash_runs, offsets_from_counts
 from petamap.planning.rank_samples import SampleDistribution
 from petamap.planning.scanned_run import ScannedRun
 from petamap.planning.sky_regions import SkySample
@@ -27,6 +27,8 @@ _MAX_SAMPLES = 6e8
 FEWEST_NODES = 3
 # Total number of pixels that are kept.
 _MAX_PIXELS = 2e7
+# Ranks whose pairs are looked at, of a sample of the sky.
+_MOST_RANKS = 1024
 
 
 def sample_nodes(
@@ -84,7 +86,10 @@ def sample_nodes(
 
 
 def nodes_of_sky_sample(occupancy: Occupancy, sample: SkySample, ranks_per_node: int) -> RankSample:
-    """Return the pixels of all ranks in a sample of the sky, where ranks are so few that it tells who shares.
+    """Return the pixels of ranks in a sample of the sky, where ranks are so few that it tells who shares.
+
+    Of more than 1024 ranks they are those of some nodes, evenly chosen: pairs of all would be matrices of
+    gigabytes.
 
     Parameters
     ----------
@@ -93,9 +98,15 @@ def nodes_of_sky_sample(occupancy: Occupancy, sample: SkySample, ranks_per_node:
     sample : SkySample
     ranks_per_node : int
     """
-    n_nodes = -(-occupancy.size // ranks_per_node)
+    size, n_nodes = occupancy.size, -(-occupancy.size // ranks_per_node)
+    if size > _MOST_RANKS:
+        n_full, number = size // ranks_per_node, max(FEWEST_NODES, _MOST_RANKS // ranks_per_node)
+        if number < n_full:
+            nodes = ((np.arange(number) + 0.5) * n_full / number).astype(np.int64)
+            ranks = (nodes[:, None] * ranks_per_node + np.arange(ranks_per_node)).ravel()
+            occupancy, n_nodes = some_ranks(occupancy, ranks), number
     weights = sample.weights[sample.region_of(occupancy.keys)]
-    return RankSample(occupancy, n_nodes, ranks_per_node, occupancy.size, weights)
+    return RankSample(occupancy, n_nodes, ranks_per_node, size, weights)
 
 
 def rank_pixels(run: ScannedRun, distribution: SampleDistribution, rank: int) -> Int64Array:
@@ -126,3 +137,19 @@ def rank_pixels(run: ScannedRun, distribution: SampleDistribution, rank: int) ->
     keys = np.empty(index.n_local, np.int64)
     index.keys(keys)
     return keys
+
+
+def some_ranks(occupancy: Occupancy, ranks: Int64Array) -> Occupancy:
+    """Return the occupancy of keys that some ranks (n,), increasing, hold, by these alone."""
+    number = np.full(occupancy.size, -1, np.int32)
+    number[ranks] = np.arange(len(ranks))
+    holders = number[occupancy.holders]
+    kept = holders >= 0
+    return of_kept_pairs(occupancy, kept, holders[kept], len(ranks))
+
+
+def of_kept_pairs(occupancy: Occupancy, kept: BoolArray, holders: Int32Array, size: int) -> Occupancy:
+    """Return the occupancy of the pairs of a key and a holder that are kept, with new numbers of holders."""
+    counts = np.add.reduceat(kept, occupancy.offsets[:-1], dtype=np.int64)
+    held = counts > 0
+    return Occupancy(occupancy.keys[held], offsets_from_counts(counts[held]), holders, size)

@@ -19,16 +19,16 @@ import numpy as np
 from petacomm.base.distinct import distinct
 from petacomm.base.progress import Progress
 from petacomm.base.threads import map_threads
-from petacomm.base.typing import BoolArray, FloatArray, Int32Array, Int64Array
+from petacomm.base.typing import FloatArray, Int32Array, Int64Array
 from petacomm.costs.occupancy import Occupancy
 from petacomm.costs.partner_estimates import RankSample
-from petacomm.sharing.sharing_graph import offsets_from_counts
 from petamap.data.config import RunConfig, open_sources
 from petamap.data.observation import Observation
 from petamap.mapmaking import _mapmaking
 from petamap.mapmaking.distribution import Distribution
 from petamap.mapmaking.target import prepare_observations
 from petamap.mapmaking.time_layout import TimeLayout
+from petamap.planning.node_samples import of_kept_pairs, some_ranks
 from petamap.planning.pixel_coverage import compute_pixel_coverage
 from petamap.planning.rank_samples import HeldSamples, SampleDistribution, distribute_samples
 from petamap.planning.scanned_run import ScannedRun
@@ -393,22 +393,7 @@ def thin_occupancy(occupancy: Occupancy, part: float, seed: int) -> Occupancy:
     if part >= 1:
         return occupancy
     kept = np.random.default_rng(seed).random(len(occupancy.holders), np.float32) < part
-    return _of_kept(occupancy, kept, occupancy.holders[kept], occupancy.size)
-
-
-def some_ranks(occupancy: Occupancy, ranks: Int64Array) -> Occupancy:
-    """Return the occupancy of keys that some ranks (n,), increasing, hold, by these alone."""
-    number = np.full(occupancy.size, -1, np.int32)
-    number[ranks] = np.arange(len(ranks))
-    holders = number[occupancy.holders]
-    kept = holders >= 0
-    return _of_kept(occupancy, kept, holders[kept], len(ranks))
-
-
-def _of_kept(occupancy: Occupancy, kept: BoolArray, holders: Int32Array, size: int) -> Occupancy:
-    counts = np.add.reduceat(kept, occupancy.offsets[:-1], dtype=np.int64)
-    held = counts > 0
-    return Occupancy(occupancy.keys[held], offsets_from_counts(counts[held]), holders, size)
+    return of_kept_pairs(occupancy, kept, occupancy.holders[kept], occupancy.size)
 
 
 def _filling(ranks: Sequence[tuple[Int64Array, float]], shift: int, seen: FloatArray) -> float:

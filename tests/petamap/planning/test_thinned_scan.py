@@ -14,10 +14,11 @@ from petamap.data.config import load_config, parse_config
 from petamap.examples import find_example
 from petamap.mapmaking.distribution import STREAMS, TIME_MAJOR
 from petamap.planning import plan as plan_module
+from petamap.planning.node_samples import some_ranks
 from petamap.planning.plan import plan
 from petamap.planning.plan_table import plan_json, plan_table
 from petamap.planning.scanned_run import ScannedRun
-from petamap.planning.thinned_scan import ThinnedScan, growth, some_ranks, thin_occupancy, unlike_period
+from petamap.planning.thinned_scan import ThinnedScan, growth, thin_occupancy, unlike_period
 
 MACHINE = dataclasses.replace(load_machine("jaguar"), sockets_per_node=1, cores_per_socket=4)
 RASTER = """
