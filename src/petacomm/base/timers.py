@@ -15,7 +15,8 @@ from petacomm.base.phases import in_phase
 class PhaseTimer:
     """Wall and processor seconds, calls, bytes and messages sent of one phase of a run on this rank.
 
-    Of the wall seconds, `communication_seconds` are those of sending, receiving and waiting for others.
+    Collectives are calls in which MPI sends as it pleases, beside the messages to single ranks. Of the wall
+    seconds, `communication_seconds` are those of sending, receiving and waiting for others.
     """
 
     seconds: float = 0.0
@@ -24,6 +25,7 @@ class PhaseTimer:
     calls: int = 0
     bytes: int = 0
     messages: int = 0
+    collectives: int = 0
 
 
 @dataclass
@@ -33,11 +35,11 @@ class Timers:
     Attributes
     ----------
     sent : callable
-        Returns the bytes and the messages sent so far; each phase counts those sent during it.
+        Returns the bytes and the messages sent and the collectives called so far; each phase counts its own.
     phases : dict of str to PhaseTimer
     """
 
-    sent: Callable[[], tuple[int, int]] = lambda: (0, 0)
+    sent: Callable[[], tuple[int, int, int]] = lambda: (0, 0, 0)
     phases: dict[str, PhaseTimer] = field(default_factory=dict)
 
     @contextmanager
@@ -45,7 +47,7 @@ class Timers:
         """Add the time, the bytes and the messages sent inside the block to phase `name`."""
         phase = self.phases.setdefault(name, PhaseTimer())
         begin, cpu_begin = time.perf_counter(), time.process_time()
-        n_bytes, n_messages = self.sent()
+        before = self.sent()
         communicated = communication_seconds()
         try:
             with in_phase(name):
@@ -54,7 +56,10 @@ class Timers:
             phase.seconds += time.perf_counter() - begin
             phase.cpu_seconds += time.process_time() - cpu_begin
             phase.communication_seconds += communication_seconds() - communicated
-            bytes_now, messages_now = self.sent()
-            phase.bytes += bytes_now - n_bytes
-            phase.messages += messages_now - n_messages
+            n_bytes, n_messages, n_collectives = (
+                now - then for now, then in zip(self.sent(), before, strict=True)
+            )
+            phase.bytes += n_bytes
+            phase.messages += n_messages
+            phase.collectives += n_collectives
             phase.calls += 1

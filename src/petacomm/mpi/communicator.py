@@ -42,14 +42,19 @@ Operation: TypeAlias = Literal["sum", "max", "min", "or"]
 
 @dataclass
 class CollectiveTraffic:
-    """Number of calls of one collective, and bytes of the buffers that this rank passed to it.
+    """Number of calls of one collective, and bytes of the buffers or objects that this rank passed to it.
 
-    Messages are those to single ranks; collectives of MPI that send as they please have none.
+    Messages are those to single ranks, in exchanges of known counts. In all other calls MPI sends as it
+    pleases: these have no messages here, and are counted as collectives.
     """
 
     calls: int = 0
     bytes: int = 0
     messages: int = 0
+
+
+# Names in `traffic` of exchanges whose messages are known.
+_EXCHANGES = frozenset({"alltoallv", "neighbour", "persistent", "indexed", "consensus"})
 
 
 class Communicator(Protocol):
@@ -80,6 +85,10 @@ class Communicator(Protocol):
     @property
     def messages_sent(self) -> int:
         """Messages from this rank to single others so far."""
+
+    @property
+    def collectives_called(self) -> int:
+        """Calls so far of collectives in which MPI sends as it pleases."""
 
     def allreduce(self, array: AnyArray, op: Operation = "sum") -> AnyArray:
         """Reduce a contiguous array over all ranks, in place, and return it."""
@@ -254,6 +263,10 @@ class MpiCommunicator:
     def messages_sent(self) -> int:
         return sum(traffic.messages for traffic in self.traffic.values())
 
+    @property
+    def collectives_called(self) -> int:
+        return sum(traffic.calls for name, traffic in self.traffic.items() if name not in _EXCHANGES)
+
     def count_traffic(self, name: str, n_bytes: int, n_messages: int = 0) -> None:
         """Add a call of a collective to the traffic."""
         traffic = self.traffic.setdefault(name, CollectiveTraffic())
@@ -311,22 +324,32 @@ class MpiCommunicator:
 
     @communicates
     def bcast(self, value: Any, root: int = 0) -> Any:
-        return self.mpi_comm.bcast(value, root)
+        pickled = self.mpi.pickle.dumps(value) if self.rank == root else b""
+        self.count_traffic("bcast", len(pickled))
+        return self.mpi.pickle.loads(self.mpi_comm.bcast(pickled, root))
 
     @communicates
     def gather(self, value: Any, root: int = 0) -> list[Any] | None:
-        result: list[Any] | None = self.mpi_comm.gather(value, root)
-        return result
+        pickled = self.mpi_comm.gather(self._pickled("gather", value), root)
+        return None if pickled is None else [self.mpi.pickle.loads(one) for one in pickled]
 
     @communicates
     def allgather(self, value: Any) -> list[Any]:
-        result: list[Any] = self.mpi_comm.allgather(value)
-        return result
+        return [
+            self.mpi.pickle.loads(one) for one in self.mpi_comm.allgather(self._pickled("allgather", value))
+        ]
+
+    def _pickled(self, name: str, value: Any) -> bytes:
+        """Return an object as bytes, and count the call that sends them."""
+        pickled: bytes = self.mpi.pickle.dumps(value)
+        self.count_traffic(name, len(pickled))
+        return pickled
 
     @communicates
     def allgather_rows(self, rows: AnyArray) -> tuple[AnyArray, Int64Array]:
         counts = np.empty(self.size, np.int64)
         self.mpi_comm.Allgather(np.array([len(rows)], np.int64), counts)
+        self.count_traffic("allgather", 8)
         received = np.empty((int(counts.sum()), *rows.shape[1:]), rows.dtype)
         self.allgatherv(rows, counts, received)
         return received, counts
@@ -352,7 +375,8 @@ class MpiCommunicator:
         width = messages.row_bytes(rows)
         turn = self.traffic.setdefault("consensus", CollectiveTraffic()).calls
         received, received_counts = exchange_by_consensus(self, messages.as_bytes(rows), counts * width, turn)
-        self.count_traffic("consensus", rows.nbytes - int(counts[self.rank]) * width)
+        n_others = int(np.count_nonzero(counts) - (counts[self.rank] > 0))
+        self.count_traffic("consensus", rows.nbytes - int(counts[self.rank]) * width, n_others)
         return received.view(rows.dtype).reshape(-1, *rows.shape[1:]), received_counts // width
 
     @communicates
@@ -374,6 +398,7 @@ class MpiCommunicator:
     @communicates
     def barrier(self) -> None:
         self.mpi_comm.Barrier()
+        self.count_traffic("barrier", 0)
 
     def node_size(self) -> int:
         if self._node_size is None:

@@ -34,6 +34,10 @@ class SerialCommunicator:
     def messages_sent(self) -> int:
         return 0
 
+    @property
+    def collectives_called(self) -> int:
+        return 0
+
     def allreduce(self, array: AnyArray, op: Operation = "sum") -> AnyArray:
         return array
 

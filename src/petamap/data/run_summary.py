@@ -191,6 +191,11 @@ class PhaseCost:
     messages: RankStatistics = option(
         help="Messages that a rank sent to single others, without those inside of MPI's collectives."
     )
+    collectives: RankStatistics | None = option(
+        None,
+        help="MPI's collectives that a rank called, in which MPI sends as it pleases; null in summaries of "
+        "earlier versions.",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from typing import TypeAlias
@@ -15,7 +15,7 @@ from petacomm.base.errors import ConfigError
 from petacomm.base.host import available_bytes, cpu_model, peak_bytes
 from petacomm.base.instruction_set import kernel_set
 from petacomm.base.progress import Progress
-from petacomm.base.timers import Timers
+from petacomm.base.timers import PhaseTimer, Timers
 from petacomm.base.typing import FloatArray
 from petacomm.base.weak_method import weak_method
 from petacomm.mpi import Communicator
@@ -152,9 +152,9 @@ class RunSetup:
         self.n_threads = config.resources.threads or comm.threads()
         self.device = open_device(config.resources.backend, comm)
 
-    def _sent(self) -> tuple[int, int]:
-        """Return the bytes and messages that this rank has sent."""
-        return self.comm.bytes_sent, self.comm.messages_sent
+    def _sent(self) -> tuple[int, int, int]:
+        """Return the bytes and messages that this rank has sent, and the collectives that it has called."""
+        return self.comm.bytes_sent, self.comm.messages_sent, self.comm.collectives_called
 
     def warn(self, text: str) -> None:
         """Record a warning and report it on rank 0, once."""
@@ -318,7 +318,8 @@ class RunSetup:
 
     def _look_at(self, system: MapmakingSystem) -> None:
         """Count what of the data makes the map, and warn of what does not."""
-        self.use = count_data_use(system, self.observations, self.config.solver.rcond_min)
+        with self.timers.phase("weights"):
+            self.use = count_data_use(system, self.observations, self.config.solver.rcond_min)
         for text in self.use.warnings:
             self.warn(text)
 
@@ -445,17 +446,30 @@ class RunSetup:
             device=self.device.name if self.device else "",
             ranks=self.world.size,
             threads=self.n_threads,
-            hosts=len(set(self.world.allgather(platform.node()))),
+            hosts=self._n_hosts(),
             distribution=None if self.comm.size == 1 else self.distribution.description,
             reduction=None if self.comm.size == 1 else reading_system(system).shared.pixels.plan.chosen,
         )
 
+    def _n_hosts(self) -> int:
+        """Return the number of machines. Collective."""
+        names = self.world.gather(platform.node())
+        return int(self.world.bcast(None if names is None else len(set(names))))
+
     def _phases(self) -> tuple[summary.PhaseCost, ...]:
-        by_rank = self.world.allgather(self.timers.phases)
+        by_rank = self.world.gather(self.timers.phases)
+        found: tuple[summary.PhaseCost, ...]
+        found = self.world.bcast(None if by_rank is None else self._costs(by_rank))
+        return found
+
+    def _costs(self, by_rank: Sequence[Mapping[str, PhaseTimer]]) -> tuple[summary.PhaseCost, ...]:
+        """Return what each phase cost, of the phases of all ranks."""
         costs = []
         for name, phase in self.timers.phases.items():
             found = [phases[name] for phases in by_rank if name in phases]
-            figures = ("seconds", "cpu_seconds", "communication_seconds", "bytes", "messages")
+            figures = (
+                "seconds", "cpu_seconds", "communication_seconds", "bytes", "messages", "collectives",
+            )  # fmt: skip
             over_ranks = {
                 figure: RankStatistics.from_values([float(getattr(one, figure)) for one in found])
                 for figure in figures

@@ -220,7 +220,7 @@ def test_each_blas_runs_on_one_thread_in_the_context():
 
 def test_phases_add_up_and_keep_their_order():
     sent = iter([0, 5, 5, 12, 20, 20])
-    timers = Timers(lambda: (n := next(sent), 3 * n))
+    timers = Timers(lambda: (n := next(sent), 3 * n, 2 * n))
     with timers.phase("b"):
         pass
     with timers.phase("a") as phase:
@@ -231,6 +231,7 @@ def test_phases_add_up_and_keep_their_order():
     b, a = timers.phases["b"], timers.phases["a"]
     assert (b.calls, b.bytes, a.calls, a.bytes) == (2, 5, 2, 7)
     assert (b.messages, a.messages) == (15, 21)
+    assert (b.collectives, a.collectives) == (10, 14)
     assert b.seconds >= 0 and a.seconds >= 0
 
 
