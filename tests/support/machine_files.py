@@ -9,6 +9,7 @@ _UNITS = {
     "nodes": "", "sockets_per_node": "", "cores_per_socket": "", "latency": "s", "local_latency": "s",
     "row_time": "s", "run_time": "s", "synchronisation": "s", "bandwidth": "B/s", "node_bandwidth": "B/s",
     "local_bandwidth": "B/s", "memory_bandwidth": "B/s", "core_memory_bandwidth": "B/s",
+    "node_memory": "B",
 }  # fmt: skip
 
 
@@ -17,6 +18,8 @@ def write_machine(machine: Machine) -> str:
     lines = [f"title = {_quoted(machine.title)}", ""]
     for key, unit in _UNITS.items():
         value = getattr(machine, key)
+        if not value:
+            continue  # not known
         text = f'"{value!r} {unit}"' if unit else str(value)
         source = _quoted(machine.sources.get(key, "unknown"))
         lines.append(f"{key} = {{ value = {text}, source = {source} }}")

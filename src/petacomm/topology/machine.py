@@ -53,6 +53,8 @@ class Machine(Displayed):
     synchronisation : float
         Time of a synchronisation of the ranks of a node, in seconds per doubling of their number. By default
         `local_latency`.
+    node_memory : float
+        Memory of a node, in bytes; 0 where it is not known.
     network : mapping
         Description of the network as plain data (`kind`, `shape`, ...), for more detailed models.
     sources : mapping of str to str
@@ -76,6 +78,7 @@ class Machine(Displayed):
     row_time: float = 0.0
     run_time: float = 0.0
     synchronisation: float = 0.0
+    node_memory: float = 0.0
     network: Mapping[str, Any] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
     network_sources: Mapping[str, str] = field(default_factory=dict)
@@ -98,6 +101,7 @@ class Machine(Displayed):
         self._default("row_time", 8 / self.core_memory_bandwidth, "8 bytes at core_memory_bandwidth")
         self._default("run_time", self.row_time, "row_time")
         self._default("synchronisation", self.local_latency, "local_latency")
+        self._default("node_memory", 0.0, "not known")
 
     def _default(self, name: str, value: float, description: str) -> None:
         if not getattr(self, name):
@@ -153,7 +157,9 @@ def load_machine(name: str) -> Machine:
 _COUNTS = ("nodes", "sockets_per_node", "cores_per_socket")
 _TIMES = ("latency", "local_latency", "row_time", "run_time", "synchronisation")
 _BANDWIDTHS = ("bandwidth", "node_bandwidth", "local_bandwidth", "memory_bandwidth", "core_memory_bandwidth")
-_DIMENSIONS = dict.fromkeys(_TIMES, "time") | dict.fromkeys(_BANDWIDTHS, "bandwidth")
+_DIMENSIONS = (
+    dict.fromkeys(_TIMES, "time") | dict.fromkeys(_BANDWIDTHS, "bandwidth") | {"node_memory": "bytes"}
+)
 _KEYS = ["title", *_COUNTS, *_DIMENSIONS, "network", "sources"]
 
 
@@ -253,4 +259,4 @@ class _Reader:
 def _example(key: str) -> str:
     if key in _COUNTS:
         return "2"
-    return '"2 us"' if _DIMENSIONS[key] == "time" else '"25 GB/s"'
+    return {"time": '"2 us"', "bandwidth": '"25 GB/s"', "bytes": '"256 GB"'}[_DIMENSIONS[key]]
