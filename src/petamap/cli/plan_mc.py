@@ -35,9 +35,11 @@ def print_montecarlo_plan(config: RunConfig, cores: int, machine: Machine, as_js
 
 def _table(config: RunConfig, cores: int, machine: Machine, plans: list[GroupPlan]) -> str:
     from petacomm.base.text import table_lines
-    from petamap.montecarlo.group_plan import expected_iterations, fastest
+    from petacomm.cli.progress import format_scaled
+    from petamap.montecarlo.group_plan import expected_iterations, fastest, rank_memory
 
-    best, options = fastest(plans, config.resources.memory or math.inf), config.montecarlo
+    limit, options = rank_memory(config, machine), config.montecarlo
+    best = fastest(plans, limit or math.inf)
     rows = [_HEAD, *(_row(one, cores, "*" if one is best else "") for one in plans)]
     nodes = -(-cores // machine.cores)
     dealt = any(one.distributed for one in plans)
@@ -51,8 +53,8 @@ def _table(config: RunConfig, cores: int, machine: Machine, plans: list[GroupPla
             "",
             "ranks of a group; memory of a rank that maps one at a time; seconds of a realization of a",
             f"group, {plans[0].batch} at once where there is memory, and of its parts; * the quickest"
-            + (" that has room" if config.resources.memory else ""),
-            *(["no group has room in resources.memory"] if best is None else []),
+            + (f" that has room in {format_scaled(limit, 'B')} a rank" if limit else ""),
+            *([f"no group has room in {format_scaled(limit, 'B')} a rank"] if best is None else []),
             *["+ spectra of each map on all ranks of a group: quicker, or none has room for whole maps"]
             * dealt,
         ]

@@ -147,7 +147,7 @@ def plan_group(
         for way in (False, True)
     )
     spectra = spectra_seconds(config, ranks, n_threads, on_node, batch, machine)
-    distributed = ranks > 1 and may_distribute(config)
+    distributed = ranks > 1
     distributed &= 0 < limit < prediction.memory + beside or is_quicker(spectra)
     beside = dealt if distributed else beside
     room = config.resources.pointing == "auto" and prediction.memory_kept + beside <= limit
@@ -211,11 +211,6 @@ def bytes_beside(
     return max(
         skies, _spectra_bytes(config, n_stokes, 8 * n_pix, min(-(-batch // ranks), n_threads), on_node)
     )
-
-
-def may_distribute(config: RunConfig) -> bool:
-    """Return whether spectra may be made of parts of maps; those that the file keeps are whole on a rank."""
-    return not config.montecarlo.maps and config.montecarlo.fixed == "leave"
 
 
 def _spectra_bytes(config: RunConfig, n_stokes: int, one: int, at_once: int, on_node: int) -> float:
@@ -352,9 +347,20 @@ def plan_montecarlo(
             f"{blocks} blocks of data for {cores // counts[-1]} ranks",
             mend="take fewer ranks, or more groups (montecarlo.groups)",
         )
-    limit = config.resources.memory or 0
+    limit = rank_memory(config, machine)
     workers = available_threads()
     return [plan_group(config, one, cores // one, 1, machine, limit, progress, workers) for one in usable]
+
+
+def rank_memory(config: RunConfig, machine: Machine) -> float:
+    """Return the bytes of a rank: as given, or its part of a node's memory; 0 where nobody knows.
+
+    Parameters
+    ----------
+    config : RunConfig
+    machine : Machine
+    """
+    return float(config.resources.memory or machine.node_memory / machine.cores)
 
 
 def group_counts(size: int, realizations: int, most: int = _MAX_CANDIDATES) -> list[int]:

@@ -23,7 +23,6 @@ from petamap.montecarlo.group_plan import (
     group_counts,
     is_quicker,
     largest_batch,
-    may_distribute,
     plan_group,
     spectra_seconds,
 )
@@ -88,7 +87,7 @@ class RankGroups:
         batch, n_training = most, options.vectors_from if options.vectors else 1
         while batch > 1 and not room(batch):
             batch -= 1
-        distributed = ranks > 1 and may_distribute(config)
+        distributed = ranks > 1
         if distributed and room(1):
             threads = int(-comm.max(-system.projection.n_threads))  # ranks decide alike
             machine = local_machine(comm)

@@ -358,21 +358,39 @@ class _MonteCarlo:
             )
 
     def _map_fixed(self) -> FloatArray | None:
-        """Return the map of the fixed signals on all ranks, float64 (n_stokes, n_pix), read if it exists."""
+        """Return the map of the fixed signals, float64 (n_stokes, n), read if it exists. Collective.
+
+        It is whole on each node, or that of the rank's rings.
+        """
         if self.fixed == "leave":
             return None
         if self.comm.bcast(self.store.computed_status) == DONE:
+            if self.gatherer.distributed:
+                return self.store.read_columns("fixed/map", self.gatherer.rings.pixels)
             return self.store.read("fixed/map")
         with self.stage.timers.phase("fixed signals"):
             (mapped,) = self.mapper.maps([self.draws.fixed], Timers())
             if mapped.error:
                 raise ConfigError(f"the fixed signals have no map: {mapped.error}")
+            if self.gatherer.distributed:
+                return self._keep_fixed_part(self.gatherer.to_rings(mapped.values))
             values = spread_on_nodes(self.stage.comm, self.gatherer.gather(0, mapped.values))
             with agree_on_errors(self.stage.comm):
                 if self.comm.rank == 0:
                     pseudo = self.estimator.pseudo(values).values
                     self.store.write_once({"fixed/map": values, "fixed/pseudo": pseudo})
         return values
+
+    def _keep_fixed_part(self, part: FloatArray) -> FloatArray:
+        """Write the fixed signals of which each rank has its rings, and return the part. Collective."""
+        pseudo = self.estimator.pseudo(part).values
+        if self.rank_groups.group:
+            return part
+        whole = self.gatherer.to_disk(part, self.path.parent)
+        with agree_on_errors(self.stage.comm):
+            if self.comm.rank == 0:
+                self.store.write_once({"fixed/map": whole, "fixed/pseudo": pseudo})
+        return part
 
     def _make_batch(self, batch: Sequence[Realization]) -> None:
         """Map realizations and write their rows, each by one of the ranks."""

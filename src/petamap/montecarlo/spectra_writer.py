@@ -35,12 +35,12 @@ class SpectraWriter:
         Decides whether maps are whole, each on one rank, or dealt to all.
     estimator : PseudoClEstimator
     store : Store
-    fixed_map : float64 (n_stokes, n_pix), optional
-        Of signals that all realizations have in common; maps are then whole.
+    fixed_map : float64 (n_stokes, n), optional
+        Of signals that all realizations have in common: whole, or of the rank's rings.
     added : bool
         Whether it is added to sky and noise.
     keep_maps : bool
-        Whether the file has maps, too; these are then whole.
+        Whether the file has maps, too.
     """
 
     def __init__(
@@ -111,8 +111,14 @@ class SpectraWriter:
         for part, values in self._parts_of(maps[:n]):
             row[f"pseudo/{part}"] = self.estimator.pseudo(values).values
             if self.keep_maps:
-                row[f"maps/{part}"] = values.copy()
+                row[f"maps/{part}"] = self._kept(values)
         return row
+
+    def _kept(self, values: FloatArray) -> FloatArray:
+        """Return a map for the file: where ranks have parts of it, on rank 0 and not in its memory."""
+        if self.gatherer.distributed:
+            return self.gatherer.to_disk(values, self.store.path.parent)
+        return values.copy()
 
     def _parts_of(self, maps: Sequence[FloatArray]) -> Iterator[tuple[str, FloatArray]]:
         """Yield the parts of a realization and their maps, (n_stokes, n_pix), which are overwritten."""

@@ -8,8 +8,9 @@ realization is on the disk before its checksum and its status are: if a run is k
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -36,6 +37,7 @@ _COMPARED = 1 << 24  # bytes at once
 _HEAD_BYTES = 1 << 16  # for headers, names and attributes of HDF5
 
 Attributes: TypeAlias = Mapping[str, Any]
+Content: TypeAlias = bytes | memoryview
 
 
 @dataclass(frozen=True)
@@ -276,10 +278,14 @@ class Store:
     def _verified(self, row: int, status: int, checksum: int) -> int:
         if checksum == 0:
             return TO_DO if status == TO_DO else DAMAGED
-        parts = [(self._arrays[name], self.read_row(name, row).tobytes()) for name in sorted(self.rows)]
-        states = (DONE, FAILED)
-        name = self._row_name(int(self.numbers[row]))
-        return next((one for one in states if row_checksum(name, one, parts) == checksum), DAMAGED)
+        # one array after the other: a row of maps is as large as these
+        name, of_row = self._row_name(int(self.numbers[row])), partial(self._row_parts, row)
+        return next((one for one in (DONE, FAILED) if row_checksum(name, one, of_row()) == checksum), DAMAGED)
+
+    def _row_parts(self, row: int) -> Iterator[tuple[StoredArray, bytes]]:
+        for name in sorted(self.rows):
+            item = self._arrays[name]
+            yield item, self._read(item.offset + row * item.row_bytes, item.row_bytes)
 
     def verified_computed(self) -> int:
         """Return the status of the arrays that are computed once, by their checksum."""
@@ -298,6 +304,21 @@ class Store:
         """Return the current content of an array."""
         item = self._arrays[name]
         return np.frombuffer(self.read_bytes(name), item.kind).reshape(item.shape)
+
+    def read_columns(self, name: str, columns: Int64Array) -> AnyArray:
+        """Return columns of a table, (n_rows, n), of which a piece is in memory at a time."""
+        item = self._arrays[name]
+        width, step = item.kind.itemsize, _COMPARED // item.kind.itemsize
+        order = np.argsort(columns)
+        found = np.empty((item.shape[0], len(columns)), item.kind)
+        for begin in range(0, item.shape[1], step):
+            end = min(begin + step, item.shape[1])
+            inside = order[slice(*np.searchsorted(columns, (begin, end), sorter=order))]
+            for row in range(item.shape[0]):
+                place = item.offset + row * item.row_bytes + begin * width
+                piece = np.frombuffer(self._read(place, (end - begin) * width), item.kind)
+                found[row, inside] = piece[columns[inside] - begin]
+        return found
 
     def read_bytes(self, name: str) -> bytes:
         """Return the current bytes of an array."""
@@ -340,9 +361,9 @@ class Store:
     def _row_name(self, number: int | str) -> str:
         return f"{self.attributes.get('run_id')} {number}"
 
-    def _row_content(self, name: str, values: Mapping[str, AnyArray]) -> bytes:
+    def _row_content(self, name: str, values: Mapping[str, AnyArray]) -> Content:
         item = self._arrays[name]
-        content = np.ascontiguousarray(values[name], item.kind).tobytes() if name in values else item.row_fill
+        content = _content(values[name], item) if name in values else item.row_fill
         if len(content) != item.row_bytes:
             raise ValueError(f"{name}: a row has {item.row_bytes} bytes, not {len(content)}")
         return content
@@ -355,7 +376,7 @@ class Store:
     def write_once(self, values: Mapping[str, AnyArray]) -> None:
         """Write the `computed` arrays, all of them, then ``fixed/status``."""
         items = [self._arrays[name] for name in sorted(values)]
-        parts = [(item, np.ascontiguousarray(values[item.name], item.kind).tobytes()) for item in items]
+        parts = [(item, _content(values[item.name], item)) for item in items]
         with self._writing():
             for item, content in parts:
                 self._put(item.offset, content)
@@ -395,7 +416,7 @@ class Store:
             offset, n_bytes = offset + len(part), n_bytes - len(part)
         return b"".join(parts)
 
-    def _put(self, offset: int, data: bytes) -> None:
+    def _put(self, offset: int, data: Content) -> None:
         assert self._file is not None
         view = memoryview(data)
         while view:
@@ -404,3 +425,8 @@ class Store:
 
     def _writing(self) -> Any:
         return write_errors(self.path, mend="free space and run again: what is finished stays")
+
+
+def _content(values: AnyArray, item: StoredArray) -> memoryview:
+    """Return the bytes of an array as it is stored, which is not copied where it is alike."""
+    return np.ascontiguousarray(values, item.kind).reshape(-1).view(np.uint8).data

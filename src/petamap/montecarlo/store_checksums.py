@@ -52,7 +52,7 @@ def array_bytes(shape: tuple[int, ...], kind: Any) -> int:
     return math.prod(shape) * int(np.dtype(kind).itemsize)
 
 
-def row_checksum(name: str, status: int, parts: Iterable[tuple[StoredArray, bytes]]) -> int:
+def row_checksum(name: str, status: int, parts: Iterable[tuple[StoredArray, bytes | memoryview]]) -> int:
     """Return the checksum of a row: of its name and status, and of name, type and bytes in each array.
 
     Parameters
@@ -60,7 +60,7 @@ def row_checksum(name: str, status: int, parts: Iterable[tuple[StoredArray, byte
     name : str
         What the row is of, by run and number.
     status : int
-    parts : iterable of (StoredArray, bytes)
+    parts : iterable of (StoredArray, bytes or memoryview)
         The arrays that the row is in, and the bytes of the row in each.
     """
     digest = hashlib.blake2b(f"{name} {status}".encode(), digest_size=8)

@@ -87,8 +87,8 @@ def test_spectra_are_made_on_all_ranks_where_whole_maps_have_no_room():
     assert planned(*ways, "resources.memory=10 GB")[0].distributed is False
     (alone,) = planned(*ways[1:], "montecarlo.groups=4", limit)
     assert alone.ranks == 1 and not alone.distributed
-    for kept in ("montecarlo.maps=true", "montecarlo.fixed=add"):  # whole in the file
-        assert not planned(*ways, limit, kept)[0].distributed
+    for kept in ("montecarlo.maps=true", "montecarlo.fixed=add"):  # whole in the file alone
+        assert planned(*ways, limit, kept)[0].distributed
     (mask,) = planned(*ways, limit, f"spectra.mask={__file__}")
     assert mask.memory == dealt.memory + one
 
@@ -132,4 +132,4 @@ def test_the_command_prints_a_table_and_json(tmp_path, capsys):
     assert main([*words, "resources.memory=2 MB"]) == 0
     text = capsys.readouterr().out
     assert "+ spectra of each map on all ranks" in text
-    assert "no group has room in resources.memory" in text and text.count("*") == 1
+    assert "no group has room in 2 MB a rank" in text and text.count("*") == 1

@@ -9,7 +9,7 @@ from unittest import mock
 import numpy as np
 import pytest
 from cases import cases
-from montecarlo_runs import arrays, configured, made
+from montecarlo_runs import TINY, arrays, configured, made
 from mpi import check_same_on_ranks, run_ranks
 
 from petacomm.mpi import SerialCommunicator
@@ -54,7 +54,11 @@ CHOSEN = {
     "plain": PLAIN,
     "pure": (*PLAIN, "spectra.apodize=40 deg", "spectra.purify=B", "spectra.keep_dipole=true"),
     "together": (*PLAIN, "spectra.apodize=30 deg", "spectra.weights=hits", "montecarlo.parts=together"),
+    "kept": (*PLAIN, "montecarlo.maps=true", "montecarlo.fixed=add"),
 }
+
+
+WITH_DIPOLE = TINY + '[[source]]\nkind = "dipole"\n'
 
 
 def no_room_for_whole_maps():
@@ -69,9 +73,9 @@ def digests_of_parts(comm):
     found = []
     for settings in CHOSEN.values():
         out = Path(comm.bcast(tempfile.mkdtemp()))
-        for _ in range(2):  # the second time, the file is read and found to have the same weights
+        for more in ((), ("montecarlo.realizations=4",)):  # the file is read, and has the same weights
             with no_room_for_whole_maps():
-                summary = made(out, *settings, "montecarlo.groups=1", comm=comm)
+                summary = made(out, *settings, *more, "montecarlo.groups=1", comm=comm, text=WITH_DIPOLE)
             assert ("spectra of each on all its ranks" in summary.montecarlo.why) == (comm.size > 1)
         found.append(hashlib.sha256((out / "tiny_mc.h5").read_bytes()).hexdigest())
     return found
