@@ -43,7 +43,11 @@ def add_commands(commands: Any) -> None:
     add("--machine", metavar="NAME", help="a machine of the package (petamap plan --machines), or a file")
     add("--out", metavar="DIR", help="folder of the products [NAME of the run]")
     add("--nodes", metavar="N", type=int, help="nodes [the fewest that suffice]")
-    add("--node-memory", metavar="B", help='memory of a node, as "512 GB" [2 GB for each core]')
+    add(
+        "--node-memory",
+        metavar="B",
+        help='memory of a node, as "512 GB" [as of the machine, or 2 GB for each core]',
+    )
     add("--time", metavar="T", default="2 h", help="time in which the run should end [2 h]")
     add(
         "--like", metavar="DIR",
@@ -70,7 +74,7 @@ def _slurm(arguments: argparse.Namespace) -> int:
     machine = load_machine(arguments.machine)
     file, settings = split_words(arguments.words)
     config = load_config(configuration_path(file, arguments.example), settings)
-    memory = _A_CORE * machine.cores
+    memory = machine.node_memory or _A_CORE * machine.cores
     if arguments.node_memory is not None:
         memory = parse_quantity(arguments.node_memory, "bytes")
     from petamap.data.run_summary import Summary

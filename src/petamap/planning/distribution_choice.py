@@ -19,23 +19,17 @@ from petamap.data.config import RunConfig
 from petamap.data.formats.lazy import share_pointing
 from petamap.data.observation import Observation
 from petamap.mapmaking.distribution import STREAMS, Distribution, possible_distributions
+from petamap.planning.choice_limits import HIT_SAMPLES, few_enough, looked_at_regions
 from petamap.planning.node_samples import nodes_of_sky_sample
 from petamap.planning.pixel_coverage import PixelCoverage, compute_pixel_coverage
-from petamap.planning.plan import forecast_from_sample
 from petamap.planning.rank_samples import SampleDistribution, distribute_samples
+from petamap.planning.sample_forecast import forecast_from_sample
 from petamap.planning.scanned_run import ScannedRun
 from petamap.planning.sky_regions import SkySample, count_regions, full_sky_sample
 from petamap.pointing.compressed import CompressedPointing
 from petamap.pointing.protocol import Pointing
 from petamap.sky.pixelization import Pixelization
 from petamap.sky.stokes import Stokes
-
-# Up to so many samples all of the sky is looked at, else about so many regions, found by so many samples.
-_ALL_SAMPLES, _N_REGIONS, _HIT_SAMPLES = 200_000, 128, 50_000
-# Regions of all of the sky at most, which take each rank 16 bytes: at N_side 1024 there are 196,608.
-_MOST_REGIONS = 1 << 18
-# Each rank would have the segments of all: of more blocks, four distributions take more than 70 MB.
-_MOST_BLOCKS = 1 << 19
 
 
 def choose_distribution(
@@ -65,7 +59,7 @@ def choose_distribution(
     run = ScannedRun.of(config, observations, pixelization)
     if not all(_can_be_looked_at(observation.pointing) for observation in observations):
         return STREAMS
-    if not comm.size <= run.layout.n_blocks <= _MOST_BLOCKS:
+    if not few_enough(run.layout, comm.size):
         return STREAMS
     share_pointing(observations, range(len(observations)), comm)
     machine = local_machine(comm)
@@ -127,9 +121,8 @@ def _loads(
 
 
 def _sky_sample(run: ScannedRun, seed: int) -> SkySample:
-    n_regions = count_regions(run.pixelization)
-    most = _MOST_REGIONS if run.layout.n_samp <= _ALL_SAMPLES else _N_REGIONS
-    if n_regions <= most:
+    n_regions, chosen = count_regions(run.pixelization), looked_at_regions(run.layout, run.pixelization)
+    if chosen == n_regions:
         return full_sky_sample(run.pixelization)
     # errors are not asked for
-    return replace(run.sky_sample(_N_REGIONS / n_regions, seed, _HIT_SAMPLES), n_parts=1)
+    return replace(run.sky_sample(chosen / n_regions, seed, HIT_SAMPLES), n_parts=1)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -14,30 +13,29 @@ from petacomm.base.display import Displayed
 from petacomm.base.errors import ConfigError
 from petacomm.base.progress import Progress
 from petacomm.base.threads import available_threads
-from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.cli.shown_progress import shown_progress
-from petacomm.costs.forecast import Forecast, SampleParts, forecast, forecast_from_counts
-from petacomm.costs.nested_group_counts import LayerCounts, count_sampled_layers
+from petacomm.costs.forecast import Forecast
 from petacomm.costs.occupancy import Occupancy
 from petacomm.costs.options import ReductionOptions
 from petacomm.costs.partner_estimates import (
     RankSample,
-    estimate_imbalance,
-    estimate_partners,
-    owner_probability,
 )
-from petacomm.costs.rank_counts import RankCounts, assumed_partners, count_ranks, node_of_ranks
 from petacomm.network import predict_seconds
+from petacomm.reduction import AUTO
 from petacomm.topology import Machine, load_machine
 from petamap.data.config import RunConfig
 from petamap.mapmaking.bands import StreamBands
 from petamap.mapmaking.distribution import STREAMS, TIME_MAJOR, Distribution, possible_distributions
+from petamap.planning.choice_limits import few_enough, looked_at_regions
 from petamap.planning.cut_pixels import UnusedSamples, WeightSums
 from petamap.planning.memory_forecast import MemoryForecast
+from petamap.planning.message_bounds import RankSizes, unbounded_parts
 from petamap.planning.node_samples import FEWEST_NODES, nodes_of_sky_sample, sample_nodes
 from petamap.planning.pixel_coverage import compute_pixel_coverage
 from petamap.planning.preconditioner_forecast import PreconditionerForecast, forecast_preconditioner
 from petamap.planning.rank_samples import HeldSamples, SampleDistribution, distribute_samples
+from petamap.planning.rank_sizes import SizesOfRanks, model_rows
+from petamap.planning.sample_forecast import forecast_from_sample
 from petamap.planning.scanned_run import ScannedRun
 from petamap.planning.sky_regions import SkySample, count_regions, full_sky_sample
 from petamap.planning.thinned_scan import ThinnedScan, Thinning
@@ -67,6 +65,8 @@ class RunPrediction:
         Time of one reduction, by algorithm.
     memory, memory_kept : float
         Largest memory of a rank in bytes, with pointing recomputed and with pointing kept.
+    sizes : RankSizes
+        Of the rank that has most: what it sends is bounded by them (`MessageBounds`).
     """
 
     distribution: Distribution
@@ -75,6 +75,7 @@ class RunPrediction:
     seconds: dict[str, float]
     memory: float
     memory_kept: float
+    sizes: RankSizes
 
     @property
     def node_memory(self) -> float:
@@ -115,6 +116,8 @@ class RunPlan(Displayed):
     unused : UnusedSamples
         Pixels that will be cut and samples that make no map, as far as the scan tells; of a scan that is
         thinned out, as given.
+    unbounded : tuple of str
+        Parts of the run that send more than the bounds of its phases say.
     """
 
     machine: Machine
@@ -130,6 +133,7 @@ class RunPlan(Displayed):
     thinning: Thinning | None = None
     noise_rounds: int = 0
     unused: UnusedSamples = field(default_factory=UnusedSamples)
+    unbounded: tuple[str, ...] = ()
 
     def _facts(self) -> dict[str, object]:
         best = self.best
@@ -146,8 +150,22 @@ class RunPlan(Displayed):
 
     @property
     def best(self) -> RunPrediction:
-        """Prediction with the fastest reduction."""
-        return min(self.predictions, key=lambda prediction: prediction.seconds[prediction.best])
+        """Prediction with the fastest reduction, of those that the memory of nodes has room for, if any."""
+        fitting = [one for one in self.predictions if self.fits(one)] or self.predictions
+        return min(fitting, key=lambda prediction: prediction.seconds[prediction.best])
+
+    def fits(self, prediction: RunPrediction) -> bool:
+        """Return whether a node has room for its ranks, as far as its memory is known.
+
+        Parameters
+        ----------
+        prediction : RunPrediction
+
+        Returns
+        -------
+        bool
+        """
+        return not 0 < self.machine.node_memory < prediction.node_memory
 
     @property
     def least_memory(self) -> RunPrediction:
@@ -288,6 +306,7 @@ class _Planner:
         self.stokes = Stokes(self.config.map.stokes)
         self.preconditioner = forecast_preconditioner(self.config, self.run.observations, self.run.bands)
         self.unused = UnusedSamples(flagged=self.flagged)
+        self.looked_at = 0.0
         if self.run.layout.n_blocks < self.cores:
             raise ConfigError(
                 f"{self.run.layout.n_blocks} blocks of data for {self.cores} ranks",
@@ -300,11 +319,14 @@ class _Planner:
         chosen = list(distributions or self._possible(thin))
         predictions, sample, thinning = self._thinned(chosen) if thin else (*self._scanned(chosen), None)
         solver = self.config.solver
+        if self.preconditioner.knots:
+            predictions = with_model(predictions, self.preconditioner.knots)
         return RunPlan(
             self.machine, self.cores, self.run.layout.n_samp, self.run.pixelization.n_pix, self.stokes.n,
             sample.fraction, self.run.bands, self.preconditioner, tuple(predictions),
             0 if solver.binned_only else solver.max_iterations, thinning,
             self.config.noise.max_rounds if self.config.noise.kernel == "estimate" else 0, self.unused,
+            unbounded_parts(self.config, self.run.observations),
         )  # fmt: skip
 
     @cached_property
@@ -330,6 +352,7 @@ class _Planner:
         held = [distribute_samples(layout, one.groups, self.cores) for one in distributions]
         sums = WeightSums(sample, self.stokes)
         coverage = compute_pixel_coverage(self.run, sample, held, self.n_threads, self.progress, sums=sums)
+        self.looked_at = self._looked_at(len(coverage.pixels) / sample.fraction)
         solver = self.config.solver
         self.unused = sums.unused(
             solver.rcond_min, solver.rcond_min if solver.binned_only else solver.rcond_solved
@@ -407,84 +430,25 @@ class _Planner:
             for name, load in forecast.loads.items()
         }
         memory = self.memory.of(forecast, threads, held)
-        return RunPrediction(distribution, threads, forecast, seconds, *memory)
+        sizes = SizesOfRanks(self.config, self.run, self.looked_at).of(
+            distribution, forecast, occupancy.merge_ranks(threads), held, self.unused.samples
+        )
+        return RunPrediction(distribution, threads, forecast, seconds, *memory, sizes)
+
+    def _looked_at(self, n_pixels: float) -> float:
+        """Return the pixels that a rank finds for the choice of the distribution, of those of all ranges."""
+        layout, pixelization = self.run.layout, self.run.pixelization
+        if self.config.comm.distribution != AUTO or self.cores == 1 or not few_enough(layout, self.cores):
+            return 0.0
+        part = looked_at_regions(layout, pixelization) / count_regions(pixelization)
+        return 2 * part * n_pixels / self.cores
+
+
+def with_model(predictions: Sequence[RunPrediction], knots: float) -> list[RunPrediction]:
+    """Return predictions with what the two-level preconditioner exchanges: its model has whole streams."""
+    streams = {one.threads: one.sizes for one in predictions if one.distribution == STREAMS}
+    return [replace(one, sizes=model_rows(one.sizes, streams.get(one.threads), knots)) for one in predictions]
 
 
 def _pairs(occupancy: Occupancy) -> float:
     return float(np.sum(occupancy.multiplicity.astype(np.float64) ** 2))
-
-
-def forecast_from_sample(
-    occupancy: Occupancy,
-    rank_sample: RankSample | None,
-    sample: SkySample,
-    ranks_per_node: int,
-    options: ReductionOptions,
-) -> Forecast:
-    """Return the communication forecast for ranks, estimated from a sample of the sky.
-
-    Parameters
-    ----------
-    occupancy : Occupancy
-        Occupancy of the pixels of the sample.
-    rank_sample : RankSample or None
-        Some ranks with all their pixels, to estimate partners; None to count them, which requires the full
-        sky.
-    sample : SkySample
-    ranks_per_node : int
-    options : ReductionOptions
-        Options of the algorithms.
-    """
-    if rank_sample is None:
-        return forecast(occupancy, ranks_per_node, options)
-    counts, layers, jackknife = count_sample(occupancy, sample, ranks_per_node, options)
-    region_of_key = rank_sample.occupancy.keys >> sample.shift
-    stratum = np.searchsorted(sample.stratum_edges, region_of_key, side="right") - 1
-    first_key = sample.regions << sample.shift
-    probability = owner_probability(occupancy, first_key)[stratum]
-    pairs, owners, partners = estimate_partners(rank_sample, probability)
-    node_probability = owner_probability(occupancy.merge_ranks(ranks_per_node), first_key)[stratum]
-    _, nodes, _ = estimate_partners(rank_sample.merge_ranks(ranks_per_node), node_probability)
-    messages = assumed_partners(counts, pairs, owners, math.ceil(nodes / ranks_per_node))
-    others, ghosts = _expected_holders(occupancy, sample.region_of(occupancy.keys), len(sample.regions))
-    scatter = _ghost_scatter(counts, sample.weights)
-    imbalance = estimate_imbalance(rank_sample, others[stratum], ghosts[stratum], scatter)
-    return forecast_from_counts(
-        counts, layers, jackknife, messages, partners, imbalance, ranks_per_node, options
-    )
-
-
-def count_sample(
-    occupancy: Occupancy, sample: SkySample, ranks_per_node: int, options: ReductionOptions
-) -> tuple[RankCounts, list[LayerCounts], SampleParts]:
-    """Return what ranks, and layers of nested groups, hold and send, and the parts of the sample."""
-    region, node_of = sample.region_of(occupancy.keys), node_of_ranks(occupancy.size, ranks_per_node)
-    parts, weights = sample.jackknife_part[region], sample.weights[region]
-    counts = count_ranks(occupancy, node_of, parts, weights, options)
-    layers = count_sampled_layers(occupancy, node_of, options.radix, parts, weights)
-    fractions = np.bincount(sample.jackknife_part, sample.weights) / int(sample.stratum_edges[-1])
-    return counts, layers, SampleParts(fractions, sample.fraction)
-
-
-def _expected_holders(occupancy: Occupancy, region: Int64Array, n: int) -> tuple[FloatArray, FloatArray]:
-    """Return, by region, the mean number of other holders of a held key, and the ghost fraction of keys."""
-    multiplicity = occupancy.multiplicity.astype(np.float64)
-    held = np.bincount(region, multiplicity, n)
-    others = np.bincount(region, multiplicity * (multiplicity - 1), n)
-    ghosts = np.bincount(region, multiplicity - 1, n)
-    seen = held > 0
-    return (
-        np.where(seen, others / np.maximum(held, 1.0), others.sum() / held.sum()),
-        np.where(seen, ghosts / np.maximum(held, 1.0), ghosts.sum() / held.sum()),
-    )
-
-
-def _ghost_scatter(counts: RankCounts, weights: FloatArray) -> float:
-    """Return the relative random difference between the owner rows and the ghost rows of a rank.
-
-    The variance of the weighted sum over the sample is reduced to that of the sum over all regions.
-    """
-    difference = (counts.to_ghost_rows - counts.to_owner_rows).sum(axis=0)
-    mean = 2 * float(counts.to_ghost_rows.sum(axis=0).mean())
-    variance = float(difference.var()) * weights.sum() / np.square(weights).sum()
-    return math.sqrt(variance) / mean if mean else 0.0

@@ -6,6 +6,7 @@ from typing import Any
 
 from petacomm.base.text import table_lines
 from petamap.mapmaking.noise_estimate import RIGHT_HAND_SIDES
+from petamap.planning.message_table import bounds_json, bounds_table, phase_bounds
 from petamap.planning.plan import RunPlan, RunPrediction
 from petamap.planning.run_time import SAMPLE_BYTES, SampleTimes, predict_run_time
 
@@ -15,7 +16,7 @@ def plan_table(plan: RunPlan, measured: SampleTimes | None = None) -> str:
     names = list(plan.predictions[0].seconds)
     head = ["distribution", "ranks x threads", "pixels", "held by", "partners", "memory", *names]
     rows = [head, *(_row(plan, prediction, names) for prediction in plan.predictions)]
-    last = [*_legend(plan), _best_line(plan), *_run(plan, measured)]
+    last = [*_legend(plan), _best_line(plan), *_run(plan, measured), *bounds_table(plan, measured)]
     return "\n".join([_title(plan), _data(plan), "", *table_lines(rows), "", *last])
 
 
@@ -44,7 +45,7 @@ def _row(plan: RunPlan, prediction: RunPrediction, names: list[str]) -> list[str
         f"{forecast.n_keys:,.0f}",
         f"{forecast.multiplicity.value:.1f}",
         f"{forecast.partners.value:,.0f}",
-        f"{prediction.memory / 1e6:,.0f} MB",
+        f"{prediction.memory / 1e6:,.0f} MB" + ("" if plan.fits(prediction) else "!"),
         *times,
     ]
 
@@ -54,6 +55,8 @@ def _legend(plan: RunPlan) -> list[str]:
         "pixels of the rank that has most; ranks that hold a pixel; ranks with which one shares pixels;",
         "memory of a rank, pointing recomputed; predicted milliseconds of a reduction, * the quickest",
     ]
+    if not all(map(plan.fits, plan.predictions)):
+        lines.append(f"! the ranks of a node need more than its {_bytes(plan.machine.node_memory)}")
     if plan.thinning:
         lines.append(plan.thinning.describe())
     elif plan.fraction < 1:
@@ -136,7 +139,16 @@ def plan_json(plan: RunPlan, measured: SampleTimes | None = None) -> dict[str, A
         "signal_bytes": plan.n_samp * SAMPLE_BYTES,
         "run": vars(predict_run_time(plan, plan.least_memory, measured)),
         "thinning": vars(plan.thinning) if plan.thinning else None,
-        "predictions": [_prediction_json(prediction) for prediction in plan.predictions],
+        "sent_beside_the_bounds": plan.unbounded,
+        "node_memory": plan.machine.node_memory or None,
+        "predictions": [
+            {
+                **_prediction_json(one),
+                "fits": plan.fits(one),
+                "sent_at_most": bounds_json(phase_bounds(plan, one, measured)),
+            }
+            for one in plan.predictions
+        ],
     }
 
 

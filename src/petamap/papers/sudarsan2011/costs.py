@@ -19,7 +19,7 @@ from petacomm.network.alpha_beta import (
 )
 from petacomm.topology import Machine
 from petamap.papers.sudarsan2011.published import VERSIONS, CostRatio, MachineRuns
-from petamap.planning.plan import count_sample
+from petamap.planning.sample_forecast import count_sample
 from petamap.planning.sky_regions import SkySample
 
 # I, Q and U of a pixel as float64, with one 32-bit key each.

@@ -1,0 +1,57 @@
+"""Text and JSON of what a rank sends at most in each phase of a planned run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from petacomm.base.text import table_lines
+from petamap.planning.message_bounds import MessageBounds, Sent
+from petamap.planning.plan import RunPlan, RunPrediction
+from petamap.planning.run_time import SampleTimes, predict_run_time
+
+
+def phase_bounds(
+    plan: RunPlan, prediction: RunPrediction, measured: SampleTimes | None = None
+) -> Mapping[str, Sent]:
+    """Return the most that a rank sends in each phase of one of the predictions of a plan.
+
+    Parameters
+    ----------
+    plan : RunPlan
+    prediction : RunPrediction
+    measured : SampleTimes, optional
+        Of a run like it, whose iterations are taken.
+    """
+    iterations = predict_run_time(plan, prediction, measured).iterations
+    return MessageBounds(prediction.sizes).phases(iterations)
+
+
+def bounds_table(plan: RunPlan, measured: SampleTimes | None = None) -> list[str]:
+    """Return the bounds of the distribution and the threads that are the best, a line a phase."""
+    best = plan.best
+    bounds, size = phase_bounds(plan, best, measured), best.forecast.size
+    rows = [["sent by a rank at most", "messages", "collectives", "bytes", "messages in all"]]
+    rows += [
+        [name, f"{sent.messages:,.0f}", f"{sent.collectives:,.0f}", _bytes(sent.bytes),
+         f"{sent.tree_messages(size):,.0f}"]
+        for name, sent in bounds.items()
+    ]  # fmt: skip
+    beside = f"; beside it what {' and '.join(plan.unbounded)} send" if plan.unbounded else ""
+    return [
+        "", *table_lines(rows), "",
+        "reductions by owners; messages to single ranks, and with those inside of collectives, by trees;",
+        f"dot products are among the iterations{beside}",
+    ]  # fmt: skip
+
+
+def bounds_json(bounds: Mapping[str, Sent]) -> dict[str, Any]:
+    """Return bounds as JSON data."""
+    return {name: sent._asdict() for name, sent in bounds.items()}
+
+
+def _bytes(number: float) -> str:
+    for size, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if number >= size:
+            return f"{number / size:.3g} {unit}"
+    return f"{number:.0f} B"

@@ -1,0 +1,181 @@
+"""Sizes of the rank that has most, of one prediction of a plan, for the bounds of what it sends."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from petacomm.costs.forecast import Estimate, Forecast
+from petacomm.costs.occupancy import Occupancy
+from petamap.data.config import RunConfig
+from petamap.mapmaking.distribution import Distribution
+from petamap.mapmaking.map_outputs import product_kinds
+from petamap.mapmaking.preconditioning import SAMPLES_PER_VISIT
+from petamap.mapmaking.slabs import is_partial
+from petamap.planning.message_bounds import ExchangedRows, ModelSizes, RankSizes
+from petamap.planning.rank_samples import HeldSamples
+from petamap.planning.scanned_run import ScannedRun
+from petamap.sky.stokes import Stokes
+
+# Standard errors by which a bound is above an estimate from a sample.
+_ERRORS = 3
+# Pairs of a pixel and a holder that are looked at for chunks.
+_PAIRS = 1 << 21
+_SCALARS = frozenset({"hits", "rcond"})
+
+
+@dataclass(frozen=True)
+class SizesOfRanks:
+    """Sizes of the ranks of a run with any distribution of its data.
+
+    Attributes
+    ----------
+    config : RunConfig
+    run : ScannedRun
+    looked_at : float
+        Pixels that a rank finds for the choice of the distribution.
+    """
+
+    config: RunConfig
+    run: ScannedRun
+    looked_at: float = 0.0
+
+    def of(
+        self, distribution: Distribution, forecast: Forecast, occupancy: Occupancy,
+        held: Sequence[HeldSamples], n_flagged: float,
+    ) -> RankSizes:  # fmt: skip
+        """Return the sizes of the rank that has most.
+
+        Parameters
+        ----------
+        distribution : Distribution
+        forecast : Forecast
+        occupancy : Occupancy
+            Of the pixels of the forecast.
+        held : sequence of HeldSamples
+        n_flagged : float
+            Part of the samples that is flagged, or in pixels that are cut.
+        """
+        n_stokes, layout = Stokes(self.config.map.stokes).n, self.run.layout
+        n_gaps = max(one.in_margins + n_flagged * one.n for one in held)
+        ends = _cut_ends(distribution, max(one.n_det for one in self.run.observations))
+        to_owners, to_ghosts = _owner_rows(forecast)
+        return RankSizes(
+            size=forecast.size,
+            n_nodes=-(-forecast.size // forecast.ranks_per_node),
+            ranks_per_node=forecast.ranks_per_node,
+            n_stokes=n_stokes,
+            n_keys=forecast.n_keys,
+            n_owned=_n_owned(forecast, occupancy),
+            n_chunks=_margin(forecast) * forecast.n_keys * chunk_share(occupancy),
+            n_held=forecast.n_held,
+            n_global=forecast.n_global.value,
+            n_pix=self.run.pixelization.n_pix,
+            to_owners=to_owners,
+            to_ghosts=to_ghosts,
+            n_samples=float(max(one.n for one in held)),
+            n_gaps=n_gaps,
+            n_shared_gaps=min(n_gaps, 2.0 * layout.n_lag * ends),
+            gap_partners=self._gap_partners(forecast.size, held, ends) if n_gaps else 0.0,
+            n_kinds=self._n_kinds(),
+            n_detectors=float(max(len(one.streams) for one in held)),
+            n_samples_looked_at=self.looked_at,
+            product_columns=self._columns(n_stokes),
+            partial=is_partial(self.run.pixelization, round(forecast.n_global.value)),
+            binned_only=self.config.solver.binned_only,
+        )
+
+    def _gap_partners(self, size: int, held: Sequence[HeldSamples], ends: int) -> float:
+        """Return the ranks with which a rank shares samples: before and after it, as far as halos reach."""
+        shortest = min(one.n for one in held) / max(ends // 2, 1)
+        reach = 1 + self.run.layout.n_lag // max(round(shortest) - 2 * self.run.layout.n_lag, 1)
+        return float(min(size - 1, 2 * reach * (2 if ends > 2 else 1)))
+
+    def _n_kinds(self) -> float:
+        """Return the kinds of streams that may have bands of their own: detectors by lengths."""
+        observations = self.run.observations
+        lengths = {stop - start for one in observations for start, stop in one.intervals}
+        return float(sum(one.n_det for one in observations) * max(1, len(lengths)))
+
+    def _columns(self, n_stokes: int) -> tuple[int, ...]:
+        kinds = product_kinds(self.config, self.run.observations)
+        columns = {"covariance": n_stokes * (n_stokes + 1) // 2, **dict.fromkeys(_SCALARS, 1)}
+        return tuple(columns.get(kind, n_stokes) for kind in kinds)
+
+
+def model_rows(sizes: RankSizes, streams: RankSizes | None, knots: float) -> RankSizes:
+    """Return sizes with those of the model of two levels, for which streams are dealt to ranks whole.
+
+    Parameters
+    ----------
+    sizes, streams : RankSizes
+        Of the run, and of one whose data are dealt by streams; None where it is not known.
+    knots : float
+        Of the model, a sample.
+    """
+    like = streams or sizes
+    visits = sizes.n_samples * (1 / SAMPLES_PER_VISIT + knots)
+    return replace(
+        sizes, model=ModelSizes(like.n_keys, like.n_chunks, like.to_owners, like.to_ghosts, visits)
+    )
+
+
+def chunk_share(occupancy: Occupancy) -> float:
+    """Return chunks of 64 keys a key, of the mean rank: between 1/64 and 1.
+
+    Parameters
+    ----------
+    occupancy : Occupancy
+        Of some of its chunks, as many as 2 million pairs of a key and a holder.
+    """
+    n_pairs = len(occupancy.holders)
+    if not n_pairs:
+        return 1.0
+    every = max(1, n_pairs // _PAIRS)
+    chunks = occupancy.keys >> 6
+    chosen = (np.cumsum(np.diff(chunks, prepend=-1) != 0) % every == 0).astype(np.bool_)
+    if not chosen.any():
+        return 1.0
+    positions = np.flatnonzero(chosen).astype(np.int32)
+    some = occupancy.select(positions)
+    codes = (some.keys >> 6)[some.key_of] * occupancy.size + some.holders
+    return len(np.unique(codes)) / len(codes)
+
+
+def _n_owned(forecast: Forecast, occupancy: Occupancy) -> float:
+    """Return the pixels that the rank with most owns."""
+    mean = forecast.n_global.value / forecast.size
+    if len(occupancy.keys) == round(forecast.n_global.value):
+        return float(np.bincount(occupancy.owner, minlength=forecast.size).max())
+    return mean * max(1.0, forecast.n_keys / max(forecast.n_held, 1.0))
+
+
+def _owner_rows(forecast: Forecast) -> tuple[ExchangedRows, ExchangedRows]:
+    """Return what is sent to owners and to ghosts at most."""
+    margin, size = _margin(forecast), forecast.size
+    found = [
+        ExchangedRows(min(size - 1.0, _plus(forecast.partners_most, phase.messages)), margin * phase.rows)
+        for phase in forecast.loads["owner"]
+    ]
+    return (found[0], found[1]) if len(found) == 2 else (ExchangedRows(), ExchangedRows())
+
+
+def _margin(forecast: Forecast) -> float:
+    """Return how much larger a bound is than an estimate of rows."""
+    return 1 + _ERRORS * forecast.rows["owner"].relative
+
+
+def _plus(partners: Estimate, messages: float) -> float:
+    """Return messages with the errors of partners, whole if they are estimated."""
+    return math.ceil(messages * (1 + _ERRORS * partners.relative)) if partners.error else messages
+
+
+def _cut_ends(distribution: Distribution, n_det: int) -> int:
+    """Return at how many ends of its streams a rank meets others in time."""
+    if distribution.groups is None or distribution.groups >= n_det:
+        return 2
+    detectors = -(-n_det // distribution.groups)
+    return 2 * detectors * (1 if distribution.groups == 1 else 2)

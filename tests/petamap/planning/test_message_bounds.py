@@ -1,0 +1,144 @@
+"""What ranks send in each phase of a run is bounded by its plan, and not by far more than they send."""
+
+import dataclasses
+import os
+import tempfile
+
+import pytest
+from mpi import run_ranks
+
+from petacomm.topology import load_machine
+from petamap.data.config.reader import parse_config
+from petamap.mapmaking.run import run
+from petamap.planning.message_bounds import ExchangedRows, MessageBounds, RankSizes, Sent
+from petamap.planning.message_table import bounds_table, phase_bounds
+from petamap.planning.plan import plan
+
+NIGHT = """
+[map]
+n_side = 64
+[noise]
+n_lag = 256
+[comm]
+reduction = "owner"
+distribution = "{distribution}"
+[[source]]
+kind = "satellite"
+n_det = 4
+sample_rate = "20 Hz"
+duration = "6 h"
+interval = "1 h"
+year = "1 day"
+precession_period = "6 h"
+[[source]]
+kind = "noise"
+net = "60 uK s^0.5"
+fknee = "50 mHz"
+fmin = "1 mHz"
+[solver]
+preconditioner = "{preconditioner}"
+"""
+# Bounds are at most so many times what is sent, where they are more than agreements on errors and sizes.
+LOOSE, FEW_BYTES, FEW_MESSAGES = 3, 8192, 24
+# Phases of which the bounds are those of the highest degree, and of all samples that may move.
+OF_THE_MODEL = ("preconditioner", "iterations")
+
+
+def counts(cost):
+    return Sent(cost.messages.max, cost.collectives.max, cost.bytes.max)
+
+
+def check_run(comm, distribution, preconditioner="block-diagonal"):
+    """Run, and check on rank 0 what each phase sent."""
+    per_node = int(os.environ.get("PETAMAP_RANKS_PER_NODE", comm.size))
+    config = parse_config(NIGHT.format(distribution=distribution, preconditioner=preconditioner))
+    out = comm.bcast(tempfile.mkdtemp() if comm.rank == 0 else None)
+    summary = run(config, out=out, comm=comm, progress=False)
+    if comm.rank:
+        return
+    machine = dataclasses.replace(
+        load_machine("one-node"), nodes=64, sockets_per_node=1, cores_per_socket=per_node
+    )
+    planned = plan(config, comm.size, machine, threads=[1], n_threads=1, progress=False)
+    (one,) = [
+        p for p in planned.predictions if p.distribution.description == summary.environment.distribution
+    ]
+    assert one.forecast.size == comm.size and planned.unbounded == ()
+    bounds = MessageBounds(one.sizes).phases(summary.solver.iterations)
+    assert {phase.name for phase in summary.phases} <= set(bounds)
+    for phase in summary.phases:
+        sent, most = counts(phase), bounds[phase.name]
+        told = f"{distribution}, {per_node} ranks a node, {phase.name}: {sent} of {most}"
+        assert all(number <= bound for number, bound in zip(sent, most, strict=True)), told
+        if preconditioner == "two-level" and phase.name in OF_THE_MODEL:
+            continue
+        assert most.bytes <= max(LOOSE * sent.bytes, FEW_BYTES), told
+        assert most.messages <= max(LOOSE * sent.messages, FEW_MESSAGES), told
+
+
+def on_one_node(comm):
+    check_run(comm, "auto")
+    check_run(comm, "streams")
+    check_run(comm, "auto", "two-level")
+
+
+def on_nodes(comm):
+    check_run(comm, "time-major")
+
+
+def all_distributions(comm):
+    for distribution in ("streams", "time-major", "mixed", "detector-major"):
+        check_run(comm, distribution)
+
+
+def test_eight_ranks_send_no_more_than_planned():
+    run_ranks(on_one_node, 8)
+
+
+def test_ranks_of_nodes_send_no_more_than_planned(monkeypatch):
+    monkeypatch.setenv("PETAMAP_RANKS_PER_NODE", "4")
+    run_ranks(on_nodes, 8)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("per_node", [16, 4])
+def test_sixteen_ranks_send_no_more_than_planned(monkeypatch, per_node):
+    monkeypatch.setenv("PETAMAP_RANKS_PER_NODE", str(per_node))
+    run_ranks(all_distributions, 16, timeout=500)
+
+
+def sizes(**changes):
+    made = RankSizes(
+        size=16_384, n_nodes=128, ranks_per_node=128, n_stokes=3, n_keys=1e5, n_owned=3e3, n_chunks=3e3,
+        n_held=1e5, n_global=5e7, n_pix=50_331_648, to_owners=ExchangedRows(9000, 9e4),
+        to_ghosts=ExchangedRows(9000, 9e4), n_samples=4e6, n_gaps=0, n_shared_gaps=0, gap_partners=0,
+        n_kinds=12, n_detectors=12, n_samples_looked_at=0, product_columns=(3, 1), partial=False,
+    )  # fmt: skip
+    return dataclasses.replace(made, **changes)
+
+
+def test_an_iteration_sends_its_rows_and_two_dot_products():
+    bounds = MessageBounds(sizes())
+    more = bounds.iterations(11).plus(bounds.iterations(10).times(-1))
+    assert more.messages == 18_000
+    assert more.bytes == 2 * 9e4 * 24 + 2 * 480 + 2 * 48
+    assert bounds.phases(10)["dot products"] == Sent(0, 22, 22 * 480)
+
+
+def test_one_rank_sends_nothing_and_a_binned_map_has_no_iterations():
+    assert set(MessageBounds(sizes(size=1, n_nodes=1)).phases(10).values()) == {Sent()}
+    binned = MessageBounds(sizes(binned_only=True)).phases(0)
+    assert "iterations" not in binned and binned["data"].bytes < MessageBounds(sizes()).data().bytes
+
+
+def test_collectives_are_trees():
+    assert Sent(5, 2, 0).tree_messages(16_384) == 5 + 2 * 2 * 14
+    assert Sent(5, 2, 0).tree_messages(1) == 0
+
+
+def test_templates_and_files_are_told_to_send_more(tmp_path):
+    text = NIGHT.format(distribution="auto", preconditioner="auto") + '\n[[source]]\nkind = "offsets"\n'
+    planned = plan(parse_config(text), 8, load_machine("one-node"), threads=[1], n_threads=1, progress=False)
+    assert planned.unbounded[0] == "templates"
+    assert "beside it what templates" in bounds_table(planned)[-1]
+    assert phase_bounds(planned, planned.best)["iterations"].bytes > 0
