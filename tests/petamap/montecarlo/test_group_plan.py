@@ -12,13 +12,20 @@ from petacomm.base.errors import ConfigError
 from petacomm.topology import load_machine
 from petamap.cli.main import main
 from petamap.data.run_summary import Summary
-from petamap.montecarlo.group_plan import GroupPlan, bytes_beside, fastest, largest_batch, plan_montecarlo
+from petamap.montecarlo.group_plan import (
+    GroupPlan,
+    bytes_beside,
+    fastest,
+    largest_batch,
+    plan_montecarlo,
+    rank_memory,
+)
 
 MACHINE = load_machine("jaguar")
 
 
-def planned(*settings, cores=4):
-    return plan_montecarlo(configured("source.0.duration=2 day", *settings), cores, MACHINE)
+def planned(*settings, cores=4, machine=MACHINE):
+    return plan_montecarlo(configured("source.0.duration=2 day", *settings), cores, machine)
 
 
 def test_each_number_of_groups_is_predicted():
@@ -56,7 +63,7 @@ def test_no_iterations_where_maps_are_only_binned():
 @pytest.mark.parametrize(
     ("settings", "kept"),
     [
-        ([], False),
+        ([], True),  # a rank's part of a node
         (["resources.memory=2 GB"], True),
         (["resources.memory=20 MB"], False),
         (["resources.pointing=keep"], True),
@@ -65,6 +72,14 @@ def test_no_iterations_where_maps_are_only_binned():
 )
 def test_pointing_is_kept_where_there_is_room(settings, kept):
     assert planned("montecarlo.groups=1", *settings)[0].kept == kept
+
+
+@pytest.mark.parametrize("node_memory", [0.0, 12 * 20e6])
+def test_pointing_is_not_kept_where_nodes_have_no_room_or_none_that_is_known(node_memory):
+    machine = dataclasses.replace(MACHINE, node_memory=node_memory)
+    assert not planned("montecarlo.groups=1", machine=machine)[0].kept
+    assert rank_memory(configured(), machine) == node_memory / 12
+    assert rank_memory(configured("resources.memory=2 GB"), machine) == 2e9
 
 
 def test_memory_grows_with_what_is_mapped_at_once():

@@ -13,6 +13,7 @@ from petamap.mapmaking.run import run
 from petamap.planning.message_bounds import ExchangedRows, MessageBounds, RankSizes, Sent
 from petamap.planning.message_table import bounds_table, phase_bounds
 from petamap.planning.plan import plan
+from petamap.planning.plan_table import plan_table
 
 NIGHT = """
 [map]
@@ -134,6 +135,21 @@ def test_one_rank_sends_nothing_and_a_binned_map_has_no_iterations():
 def test_collectives_are_trees():
     assert Sent(5, 2, 0).tree_messages(16_384) == 5 + 2 * 2 * 14
     assert Sent(5, 2, 0).tree_messages(1) == 0
+
+
+def test_plans_that_nodes_have_no_room_for_are_marked():
+    config = parse_config(NIGHT.format(distribution="auto", preconditioner="auto"))
+    quick = {"threads": [1], "n_threads": 1, "progress": False}
+    unknown = plan(config, 8, load_machine("one-node"), **quick)
+    assert unknown.machine.node_memory == 0 and all(map(unknown.fits, unknown.predictions))
+    assert "!" not in plan_table(unknown)
+    needed = sorted({one.node_memory for one in unknown.predictions})
+    machine = dataclasses.replace(unknown.machine, node_memory=(needed[0] + needed[1]) / 2)
+    narrow = plan(config, 8, machine, **quick)
+    assert narrow.fits(narrow.best) and narrow.best.node_memory == needed[0] < needed[-1]
+    assert plan_table(narrow).count("MB!") == sum(not narrow.fits(one) for one in narrow.predictions)
+    assert "! the ranks of a node need more than its" in plan_table(narrow)
+    assert plan(config, 8, dataclasses.replace(machine, node_memory=1.0), **quick).best.node_memory > 1
 
 
 def test_templates_and_files_are_told_to_send_more(tmp_path):
