@@ -57,22 +57,24 @@ def patch(one):
     return box, (empty.shape[-2:], empty.wcs)
 
 
-def test_the_binned_map_is_that_of_sotodlib():
+# K: of I alone, and of I, Q and U, whose angles are of 32 bits here, and whose weights are float32 there
+@pytest.mark.parametrize("comps, most", [("T", 1e-18), ("TQU", 5e-11)])
+def test_the_binned_map_is_that_of_sotodlib(comps, most):
     one = manager()
     box, geometry = patch(one)
     cuts = one.glitches + RangesMatrix([one.turnarounds] * 4)
-    theirs = coords.P.for_tod(one, geom=geometry, comps="TQU", cuts=cuts)
+    theirs = coords.P.for_tod(one, geom=geometry, comps=comps, cuts=cuts)
     solved = theirs.remove_weights(tod=one, signal_map=theirs.to_map(one))
     maps = petamap.make_map(
         sotodlib_observations(one, flags=["glitches", "turnarounds"], noise=NOISE), pixelization=box,
-        options=WHITE, progress=False,
+        options=WHITE, progress=False, stokes=comps.replace("T", "I"),
     )  # fmt: skip
     mine = maps.sky.to_enmap()
     hits = coords.P.for_tod(one, geom=geometry, comps="T", cuts=cuts).to_weights()[0, 0]
     np.testing.assert_array_equal(np.nan_to_num(maps.hits.to_enmap()[0]), hits)
     good = np.nan_to_num(maps.rcond.to_enmap()[0]) > 0.05
     assert good.sum() > 100 and maps.sky.frame == "equatorial"
-    np.testing.assert_allclose(np.asarray(mine)[:, good], np.asarray(solved)[:, good], rtol=0, atol=2e-9)
+    np.testing.assert_allclose(np.asarray(mine)[:, good], np.asarray(solved)[:, good], rtol=0, atol=most)
 
 
 def test_azimuth_and_elevation_point_as_sotodlib_does():
@@ -84,7 +86,7 @@ def test_azimuth_and_elevation_point_as_sotodlib_does():
     np.testing.assert_allclose(vectors.T, expected, rtol=0, atol=1e-9)
     phi = angles * (2 * np.pi / 2**32)
     np.testing.assert_allclose(
-        [np.cos(phi), np.sin(phi)], [cos**2 - sin**2, 2 * sin * cos], rtol=0, atol=1e-8
+        [np.cos(phi), np.sin(phi)], [cos**2 - sin**2, 2 * sin * cos], rtol=0, atol=4e-9
     )
     assert made.azimuth.azimuths(3, 5).tolist() == one.boresight.az[3:5].tolist()
     assert made.sample_rate == pytest.approx(RATE) and made.start_time == 1.7e9
@@ -99,7 +101,7 @@ def test_sotodlib_has_the_same_signs():
     (made,) = sotodlib_observations(one)
     for row in range(4):
         _, angles = made.pointing.directions(row, 0, N_SAMP)
-        np.testing.assert_allclose(theirs[row], np.sin(angles * (2 * np.pi / 2**32)), rtol=0, atol=1e-5)
+        np.testing.assert_allclose(theirs[row], np.sin(angles * (2 * np.pi / 2**32)), rtol=0, atol=1e-7)
 
 
 def sky_of(box):
@@ -123,7 +125,7 @@ def test_what_sotodlib_modulates_by_a_plate_comes_back(streams):
     )
     good = np.nan_to_num(maps.rcond.values[0]) > 0.02
     assert good.sum() > 100
-    np.testing.assert_allclose(maps.sky.values[:, good], sky.values[:, good], rtol=0, atol=2e-9)
+    np.testing.assert_allclose(maps.sky.values[:, good], sky.values[:, good], rtol=0, atol=2e-10)
 
 
 def test_quaternions_of_so3g():
@@ -137,9 +139,9 @@ def test_quaternions_of_so3g():
     assert pointing.efficiency(1) == pytest.approx(0.6) and pointing.gamma[1] == pytest.approx(1.2)
     theirs = np.asarray(sight.coords(plane))[1]
     vectors, angles = pointing.directions(1, 0, 100)
-    np.testing.assert_allclose(np.arcsin(vectors[:, 2]), theirs[:, 1], rtol=0, atol=1e-9)
+    np.testing.assert_allclose(np.arcsin(vectors[:, 2]), theirs[:, 1], rtol=0, atol=2e-10)
     np.testing.assert_allclose(
-        np.cos(angles * (2 * np.pi / 2**32)), theirs[:, 2] ** 2 - theirs[:, 3] ** 2, rtol=0, atol=1e-8
+        np.cos(angles * (2 * np.pi / 2**32)), theirs[:, 2] ** 2 - theirs[:, 3] ** 2, rtol=0, atol=4e-9
     )
     again = so3g_pointing(np.array(sight.Q), np.array(plane.quats))
     np.testing.assert_array_equal(again.directions(1, 0, 100)[1], angles)
@@ -156,7 +158,7 @@ def test_fitted_noise_is_taken_over():
     (made,) = sotodlib_observations([one], noise="noise_fit_stats")
     model, frequencies = made.noise.noise_model(1, 0), np.array([0.2, 5.0])
     expected = 1e-8 * (1 + (0.5 / frequencies) ** 2)
-    np.testing.assert_allclose(petamap.noise_psd(model, frequencies), expected, rtol=1e-6)
+    np.testing.assert_allclose(petamap.noise_psd(model, frequencies), expected, rtol=1e-14)
     assert petamap.make_map([made], n_side=16, progress=False).summary.solver.converged
 
 
