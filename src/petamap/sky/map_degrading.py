@@ -56,7 +56,7 @@ def degrading_factor(pixels: Pixelization, n_side: int | None, factor: int | Non
     assert n_side is not None, "one of them is given"
     if not isinstance(pixels, Healpix | PartialHealpix):
         raise ConfigError("n_side is HEALPix's, and this map is another", mend="give factor")
-    if n_side < 1 or pixels.n_side % n_side:
+    if not isinstance(n_side, int | np.integer) or n_side < 1 or pixels.n_side % n_side:
         raise ConfigError(f"n_side {pixels.n_side} is no multiple of {n_side}", mend="give a part of it")
     return int(pixels.n_side // n_side)
 

@@ -47,6 +47,8 @@ def plot_map(
     pyplot = _pyplot()
     if projection is not None:
         require_known("unknown projection", projection, PROJECTIONS)
+    if limits is not None:
+        _check_limits(limits)
     view = _view(sky_map, projection)
     n = len(sky_map.names)
     width = 5.2 if n == 1 else 3.6
@@ -59,6 +61,14 @@ def plot_map(
     if title is not None:
         figure.suptitle(title)
     return figure, tuple(axes[0])
+
+
+def _check_limits(limits: Any) -> None:
+    pair = np.asarray(limits)
+    if pair.shape != (2,) or pair.dtype.kind not in "iuf" or not pair[0] < pair[1]:
+        raise ConfigError(
+            f"limits of {limits!r:.50}", mend="give two numbers in the map's unit, the least first"
+        )
 
 
 def _pyplot() -> Any:

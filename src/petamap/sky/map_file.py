@@ -34,12 +34,12 @@ __all__ = ["SkyMap", "read_map", "write_map"]
 
 def write_map(
     path: str | os.PathLike[str],
-    values: AnyArray,
-    pixelization: Pixelization,
+    values: AnyArray | SkyMap,
+    pixelization: Pixelization | None = None,
     *,
-    names: Sequence[str],
-    unit: str | Sequence[str],
-    run_id: str,
+    names: Sequence[str] | None = None,
+    unit: str | Sequence[str] | None = None,
+    run_id: str = "map",
     frame: str | None = None,
     partial: bool = False,
     cards: Mapping[str, object] | None = None,
@@ -54,18 +54,18 @@ def write_map(
     ----------
     path : path
         Compressed by gzip if it ends in ``.gz``.
-    values : array, shape (n_columns, n_pix) or (n_pix,)
+    values : SkyMap, or array of shape (n_columns, n_pix) or (n_pix,)
         nan where a pixel was not observed; written as UNSEEN (-1.6375e30) in tables, as nan in images.
-    pixelization : Pixelization
-        Pixelization of the map.
-    names : sequence of str
-        Names of the columns, such as ``["I", "Q", "U"]``, ``["HITS"]`` or ``["II", "IQ", ...]``.
-    unit : str or sequence of str
-        Unit of all columns, or one for each column; empty for none.
+    pixelization : Pixelization, optional
+        Pixelization of an array.
+    names : sequence of str, optional
+        Names of the columns of an array, such as ``["I", "Q", "U"]``, ``["HITS"]`` or ``["II", "IQ", ...]``.
+    unit : str or sequence of str, optional
+        Unit of all columns of an array, or one for each column; empty for none.
     run_id : str
         Written as RUNID.
-    frame : str
-        equatorial, galactic or ecliptic; optional for numbered pixels only.
+    frame : str, optional
+        equatorial, galactic or ecliptic: of an array, but for numbered pixels, and of a map that has none.
     partial : bool
         HEALPix only: write only the observed pixels, with their numbers, as of `PartialHealpix` always.
     cards : mapping, optional
@@ -85,9 +85,21 @@ def write_map(
     >>> sky = petamap.Healpix(4)
     >>> hits = np.arange(sky.n_pix)
     >>> petamap.write_map("hits.fits", hits, sky, names=["HITS"], unit="", run_id="a", frame="galactic")
-    >>> float(petamap.read_map("hits.fits").values.max())
+    >>> found = petamap.read_map("hits.fits")
+    >>> float(found.values.max())
     191.0
+    >>> petamap.write_map("again.fits", found)
     """
+    if isinstance(values, SkyMap):
+        said = {"pixelization": pixelization, "names": names, "unit": unit}
+        _require_unsaid({**said, "frame": frame if values.frame else None})
+        sky_map, values = values, values.values
+        pixelization, names, unit = sky_map.pixelization, sky_map.names, sky_map.units
+        frame = sky_map.frame or frame
+    if pixelization is None or names is None or unit is None:
+        raise ConfigError(
+            "an array has no pixelization, names or unit", mend="give them, or a SkyMap in its place"
+        )
     columns = np.atleast_2d(real_array(values, "values"))
     if columns.shape != (len(names), pixelization.n_pix):
         raise ConfigError(
@@ -111,6 +123,13 @@ def write_map(
         for _, piece in header.data.pieces(0, rows, observed):
             file.write(piece)
         file.write(bytes(header.data.file_bytes - header.data.end))
+
+
+def _require_unsaid(given: Mapping[str, object]) -> None:
+    """Raise an error if something is given that a map has itself."""
+    for name, value in given.items():
+        if value is not None:
+            raise ConfigError(f"{name} is part of the map", mend="leave it away, or give sky_map.values")
 
 
 def _file_rows(columns: FloatArray, pixelization: Pixelization) -> FloatArray:

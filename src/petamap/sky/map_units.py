@@ -11,6 +11,7 @@ from petacomm.base.errors import ConfigError, DataError
 from petamap.sky.component_spectra import BOLTZMANN, thermodynamic_conversion
 
 SPEED_OF_LIGHT = 299792458.0  # m/s
+_LEAST_FREQUENCY = 1e6  # Hz: a smaller number was meant in GHz
 _JANSKY = 1e-26  # W / (m^2 Hz)
 
 _PREFIXES = {
@@ -90,8 +91,8 @@ def convert_unit(unit: str, wanted: str, frequency: float | None) -> tuple[float
         if frequency is None:
             example = f'to_unit("{wanted}", frequency="70 GHz")'
             raise ConfigError(f"from {unit} to {wanted} depends on the frequency", mend=f"say {example}")
-        if not frequency > 0 or not np.isfinite(frequency):
-            raise ConfigError(f"a frequency of {frequency:g} Hz", mend="it must be above 0")
+        if np.ndim(frequency) or not np.isfinite(frequency) or frequency < _LEAST_FREQUENCY:
+            raise ConfigError(f"a frequency of {frequency} Hz", mend='say its unit: frequency="100 GHz"')
         factor *= _in_kelvin_rj(old[1], frequency) / _in_kelvin_rj(new[1], frequency)
     return factor ** new[2], _spelled(wanted, new[1], new[2])
 

@@ -14,6 +14,7 @@ from petacomm.base.threads import available_threads
 from petacomm.base.typing import BoolArray, FloatArray
 from petacomm.base.units import as_number
 from petamap.sky.map_arithmetic import combine_maps, combine_with_numbers, keep_pixels
+from petamap.sky.map_columns import checked_columns, no_array, wanted_names
 from petamap.sky.map_conventions import FRAME_LETTERS, iau_to_cosmo_signs
 from petamap.sky.map_degrading import degrade_map, degrading_factor
 from petamap.sky.map_display import map_html, map_text
@@ -81,7 +82,9 @@ class SkyMap:
     warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        self.__dict__.update(values=numeric_array(self.values, "values", 2), units=tuple(self.units))
+        values = numeric_array(self.values, "values", 2)
+        names, units = checked_columns(values, self.pixelization, self.names, self.units, self.frame)
+        self.__dict__.update(values=values, names=names, units=units)
 
     @property
     def stokes(self) -> Stokes | None:
@@ -107,13 +110,16 @@ class SkyMap:
         return np.asarray(np.isfinite(self.values).all(axis=0))
 
     def __getitem__(self, names: str | tuple[str, ...]) -> SkyMap:
-        wanted = (names,) if isinstance(names, str) else tuple(names)
+        wanted = wanted_names(names)
         for name in wanted:
             if name not in self.names:
                 raise DataError(f"no column '{name}'", mend=did_you_mean(str(name), list(self.names)))
         rows = [self.names.index(name) for name in wanted]
         units = tuple(self.units[row] for row in rows)
         return replace(self, values=self.values[rows], names=wanted, units=units)
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise no_array(self.pixelization)
 
     __array_ufunc__ = None  # numpy leaves number * map to the map
 

@@ -106,6 +106,12 @@ def test_panels_units_and_titles():
     assert len(axes) == 1 and axes[0].images[0].get_clim() == pytest.approx((-1, 1))
 
 
+@pytest.mark.parametrize("limits", [5, (1e-6, -1e-6), (0, 1, 2), "ab", (0, np.nan)])
+def test_limits_are_two_numbers(limits):
+    with pytest.raises(ConfigError, match=r"limits of .*two numbers"):
+        spot(Healpix(4), 0, 0, 20).plot(limits=limits)
+
+
 def test_ranges():
     normal = RNG.normal(size=100_000)
     low, high = colour_range(normal)

@@ -4,6 +4,7 @@ import contextlib
 import resource
 import tracemalloc
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import healpy
@@ -381,6 +382,24 @@ def test_invalid_arguments_of_write_map(tmp_path, pixelization, more):
     with pytest.raises(ConfigError):
         write_iqu(tmp_path / "map.fits", pixelization, **more)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("pixelization", [Healpix(4, nest=True), FLAT])
+def test_a_map_is_written_as_it_is(tmp_path, pixelization):
+    write_iqu(tmp_path / "map.fits", pixelization)
+    found = read_map(tmp_path / "map.fits")
+    write_map(tmp_path / "again.fits", found, run_id="a")
+    again = read_map(tmp_path / "again.fits")
+    np.testing.assert_array_equal(again.values, found.values)
+    for name in ("pixelization", "names", "units", "frame", "polarization"):
+        assert getattr(again, name) == getattr(found, name)
+    write_map(tmp_path / "of-nowhere.fits", replace(found, frame=None), frame="ecliptic")
+    assert read_map(tmp_path / "of-nowhere.fits").frame == "ecliptic"
+    for said in ({"unit": "uK"}, {"frame": "galactic"}, {"names": "IQU"}, {"pixelization": Healpix(4)}):
+        with pytest.raises(ConfigError, match=f"{next(iter(said))} is part of the map"):
+            write_map(tmp_path / "no.fits", found, **said)
+    with pytest.raises(ConfigError, match="or a SkyMap"):
+        write_map(tmp_path / "no.fits", found.values)
 
 
 def test_failed_write_leaves_the_old_map(tmp_path):

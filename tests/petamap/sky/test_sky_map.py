@@ -129,8 +129,9 @@ def test_units_without_a_frequency():
             one.to_unit(unit)
     with pytest.raises(DataError, match="Jy/beam"):
         made(["I"], "Jy/beam").to_unit("K_CMB")
-    with pytest.raises(ConfigError, match="above 0"):
-        one.to_unit("K_RJ", frequency=-1.0)
+    for frequency in (-1.0, 100, ["100 GHz"]):  # 100 Hz would make K_CMB of K_RJ
+        with pytest.raises(ConfigError, match=r"a frequency of .*100 GHz"):
+            one.to_unit("K_RJ", frequency=frequency)
 
 
 @settings(max_examples=20, deadline=None)
@@ -301,3 +302,31 @@ def test_maps_show_themselves():
     assert html.count("<tr>") == 4 and "3,062" in html and "K_CMB" in html
     empty = one.masked(np.zeros(3072, bool))
     assert "0 of 3,072" in repr(empty) and "nan" in empty._repr_html_()
+
+
+@pytest.mark.parametrize(
+    "changes, said",
+    [
+        ({"values": np.zeros((2, 11))}, "values on 11 pixels for 12 pixels"),
+        ({"names": ("I",)}, "1 names for 2 columns"),
+        ({"units": ("K",) * 3}, "3 units for 2 columns"),
+        ({"frame": "C"}, "unknown frame 'C'"),
+    ],
+)
+def test_columns_fit_their_values(changes, said):
+    given = {"values": np.zeros((2, 12)), "names": "QU", "units": "K_CMB", "frame": "galactic"}
+    found = SkyMap(**given, pixelization=Healpix(1))
+    assert found.names == ("Q", "U") and found.units == ("K_CMB", "K_CMB")
+    with pytest.raises((ConfigError, DataError), match=said):
+        SkyMap(**{**given, **changes}, pixelization=Healpix(1))
+
+
+def test_a_map_is_no_array():
+    """An array would not say its order, nor what was not observed."""
+    one = made()
+    for taken in (lambda: np.asarray(one), lambda: hp.anafast(one)):
+        with pytest.raises(ConfigError, match="to_healpy"):
+            taken()
+    for asked in (lambda: one[0], lambda: list(one), lambda: one["I":"Q"]):
+        with pytest.raises(ConfigError, match="asked for by name"):
+            asked()
