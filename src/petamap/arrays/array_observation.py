@@ -6,6 +6,8 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from petacomm.base.errors import ConfigError, DataError
 from petacomm.base.units import as_number, quantity_of
 from petamap.arrays.array_pointing import PointingArrays
@@ -132,7 +134,7 @@ def array_observation(
     )
     n_samp = samples.shape[1]
     return Observation(
-        name=name, uid=uid, n_samp=n_samp, sample_rate=as_number(sample_rate, "frequency"),
+        name=name, uid=uid, n_samp=n_samp, sample_rate=_rate(sample_rate),
         detectors=samples.detectors, start_time=start_time,
         intervals=((0, n_samp),) if intervals is None else _ranges(intervals),
         pointing=arrays.of(samples), signals=(samples,), flags=() if samples.flags is None else (samples,),
@@ -148,6 +150,14 @@ def _without_unit(signal: Any, unit: str) -> tuple[Any, str]:
     if unit != "K_CMB":
         raise ConfigError(f"the signal is in '{signal.unit}'", where="unit", mend="leave unit away")
     return signal.value, str(signal.unit)
+
+
+def _rate(sample_rate: Any) -> float:
+    found = as_number(sample_rate, "frequency")
+    if np.ndim(found) or isinstance(found, complex) or not hasattr(found, "__float__"):
+        what = f"is a {type(sample_rate).__name__}, no number"
+        raise ConfigError(what, where="sample_rate", mend='give Hz, or "10 Hz"')
+    return float(found)
 
 
 def _templates(templates: Sequence[Template]) -> tuple[Template, ...]:

@@ -28,6 +28,8 @@ _COLATITUDE = (
     "|of angles in degrees give numpy.radians(theta), of a latitude numpy.pi / 2 - latitude"
 )
 _ANGLE = ", which is no angle in radians"
+_SHORTEST = 1e-6  # length of a quaternion
+_NO_ROTATION = " long, which is no quaternion of a rotation|flag samples that have no pointing"
 _LARGEST = 1e5  # radians: angles beyond have lost the accuracy of pointing
 
 
@@ -102,6 +104,9 @@ class PointingArrays:
             )  # fmt: skip
         for part in range(4):
             samples.require_between("pointing", quaternions[:, :, part], -_LARGEST, _LARGEST, _ANGLE)
+        for detector, row in enumerate(quaternions):
+            length = np.linalg.norm(row, axis=1)
+            samples.require_row_between("pointing", detector, length, _SHORTEST, math.inf, _NO_ROTATION)
         return self._sampled(samples, lambda detector, start, stop: quaternions[detector, start:stop])
 
     def _sampled(self, samples: SampleArrays, attitudes: Reader, psi: AnyArray | None = None) -> Pointing:

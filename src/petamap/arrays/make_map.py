@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from petacomm.base.errors import ConfigError
 from petacomm.base.progress import Progress, SilentProgress
 from petacomm.cli.shown_progress import shown_progress
-from petacomm.mpi import Communicator, world
+from petacomm.mpi import Communicator
 from petamap.arrays.array_observation import array_observation
 from petamap.arrays.rigid_plane import RigidPlane
 from petamap.data.config import config_of_options
+from petamap.data.given_communicator import given_communicator
 from petamap.data.observation import Observation
 from petamap.data.template import Template
 from petamap.mapmaking.maps_in_memory import Maps
@@ -29,6 +32,7 @@ from petamap.sky.partial_healpix import PartialHealpix
 from petamap.sky.pixelization import Pixelization
 from petamap.sky.sky_map import SkyMap
 
+_PIXELS = ("map.n_side", "map.ordering", "map.pixelization", "map.resolution")
 _NO_NOISE = 'noise=petamap.OneOverF(net="60 uK s^0.5", fknee="50 mHz"), or noise="estimate"'
 
 
@@ -55,7 +59,7 @@ def make_map(
     detectors: Sequence[str] | None = None,
     templates: Sequence[Template] = (),
     azimuth: Any = None,
-    unit: str = "K_CMB",
+    unit: str | None = None,
     options: Mapping[str, Any] | None = None,
     comm: Communicator | None = None,
     progress: bool | Progress = True,
@@ -92,12 +96,12 @@ def make_map(
         See `array_observation`.
     intervals, detectors, templates, azimuth : sequence, optional
         See `array_observation`.
-    unit : str
-        Of the signal, if it is no Quantity.
+    unit : str, optional
+        Of the signal, if it is no Quantity; K_CMB by default.
     options : mapping, optional
         Options of the run configuration, ``{"solver.tolerance": 1e-8, "products.residual": False}``, and
         tables, ``{"source": [{"kind": "offsets"}], "split": [{"name": "halves", "by": "time"}]}``.
-    comm : Communicator, optional
+    comm : Communicator or mpi4py.MPI.Comm, optional
         By default all processes of the launcher.
     progress : bool or Progress
         Whether bars are shown, in terminals and notebooks; or a listener.
@@ -135,22 +139,21 @@ def make_map(
         "gamma": gamma, "intervals": intervals, "detectors": detectors, "azimuth": azimuth,
     }  # fmt: skip
     given = {name: value for name, value in given.items() if value is not None}
-    estimate, model = noise == "estimate", None if isinstance(noise, str) else noise
+    estimate, model = _known_noise(noise)
     observations = _observations(data)
     if observations:
-        _require_none({**given, "templates": templates or None, "noise": model})
+        _require_none({**given, "templates": templates or None, "noise": model, "unit": unit})
     else:
         _require_all(noise, sample_rate, stokes, given)
-        one = array_observation(
-            data, **given, pixelization=pixelization, noise=model, templates=templates, frame=frame, unit=unit
-        )
-        observations = [one]
+        given |= {"noise": model, "templates": templates, "frame": frame, "unit": unit or "K_CMB"}
+        observations = [array_observation(data, **given, pixelization=pixelization)]
     tree = _map_options(observations, n_side, pixelization, stokes, frame)
+    _require_once(tree, options or {})
     if all(isinstance(one.pointing, RigidPlane) for one in observations):
         tree["resources.pointing"] = "recompute"
     if estimate:
         tree["noise.kernel"] = "estimate"
-    config, comm = config_of_options({**tree, **(options or {})}), comm or world()
+    config, comm = config_of_options({**tree, **(options or {})}), given_communicator(comm)
     with shown_progress(progress, comm.rank) as shown:
         maps = run(config, observations=observations, comm=comm, progress=shown, pixelization=pixelization)
     if comm.rank == 0 and type(shown) is SilentProgress:  # which has shown no warnings
@@ -160,20 +163,44 @@ def make_map(
 
 
 def _observations(data: Any) -> list[Observation]:
-    """Return the observations given; none if the data are arrays."""
+    """Return the observations given, in any sequence or generator; none if the data are arrays.
+
+    Raises
+    ------
+    ConfigError
+        If there is nothing, or something else among them.
+    """
     if isinstance(data, Observation):
         return [data]
-    if isinstance(data, Sequence) and len(data) and all(isinstance(one, Observation) for one in data):
-        return list(data)
-    return []
+    given = list(data) if isinstance(data, Sequence | Iterator) or _of_objects(data) else None
+    if given is not None and not given:
+        raise ConfigError("there is no observation", where="data")
+    if given is None or not any(isinstance(one, Observation) for one in given):
+        return []
+    for number, one in enumerate(given):
+        if not isinstance(one, Observation):
+            raise ConfigError(
+                f"is a {type(one).__name__} among observations", where=f"data, number {number}",
+                mend="make it one by petamap.array_observation",
+            )  # fmt: skip
+    return given
+
+
+def _of_objects(data: Any) -> bool:
+    return isinstance(data, np.ndarray) and data.dtype == object and data.ndim == 1
+
+
+def _known_noise(noise: Any) -> tuple[bool, Any]:
+    """Return whether noise is to be estimated, and else its models."""
+    if isinstance(noise, str) and noise != "estimate":
+        raise ConfigError(f"unknown noise '{noise}'", mend=_NO_NOISE)
+    return (True, None) if isinstance(noise, str) else (False, noise)
 
 
 def _require_all(noise: Any, sample_rate: Any, stokes: str, given: Mapping[str, Any]) -> None:
     """Raise an error if something is missing that only maps of arrays need."""
     if noise is None:
         raise ConfigError("nothing says what the noise is", mend=_NO_NOISE)
-    if isinstance(noise, str) and noise != "estimate":
-        raise ConfigError(f"unknown noise '{noise}'", mend=_NO_NOISE)
     if sample_rate is None:
         raise ConfigError("the sample rate is not given", mend='sample_rate="10 Hz", say')
     if stokes != "I" and {"theta", "pixels"} & set(given) and not {"psi", "weights"} & set(given):
@@ -216,6 +243,17 @@ def _map_options(
     elif n_side is not None:
         options["map.n_side"] = n_side
     return options
+
+
+def _require_once(tree: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+    """Raise an error if options say of the map's pixels something else than the arguments."""
+    section = options.get("map")
+    nested = {f"map.{key}": value for key, value in section.items()} if isinstance(section, Mapping) else {}
+    for name, value in {**nested, **options}.items():
+        if name in _PIXELS and name in tree and value != tree[name]:
+            raise ConfigError(
+                f"{name} is {value!r}, the arguments say {tree[name]!r}", where="options", mend="say it once"
+            )
 
 
 def _without_frame(maps: Maps) -> Maps:

@@ -146,23 +146,27 @@ class SampleArrays:
         DataError
             Naming detector and sample.
         """
-        rows = range(1 if values.strides[0] == 0 and self.flags is None else len(values))
-        for detector in rows:
-            row = values[detector]
-            if len(row) and low <= float(row.min()) and float(row.max()) <= high:
-                continue
-            with np.errstate(invalid="ignore", over="ignore"):
-                bad = ~((row >= low) & (row <= high))
-            if self.flags is not None:
-                bad &= self.flags[detector] == 0
-            if bad.any():
-                sample = int(bad.argmax())
-                said, _, mend = what.partition("|")
-                if not np.isfinite(row[sample]):
-                    said, mend = "", _FLAG.format(name)
-                raise DataError(
-                    f"is {row[sample]:.6g}{said}", where=self.place(name, detector, sample), mend=mend
-                )
+        for detector in range(1 if values.strides[0] == 0 and self.flags is None else len(values)):
+            self.require_row_between(name, detector, values[detector], low, high, what)
+
+    def require_row_between(
+        self, name: str, detector: int, row: AnyArray, low: float, high: float, what: str
+    ) -> None:
+        """Raise the error of `require_between` for the samples of one detector."""
+        if len(row) and low <= float(row.min()) and float(row.max()) <= high:
+            return
+        with np.errstate(invalid="ignore", over="ignore"):
+            bad = ~((row >= low) & (row <= high))
+        if self.flags is not None:
+            bad &= self.flags[detector] == 0
+        if bad.any():
+            sample = int(bad.argmax())
+            said, _, mend = what.partition("|")
+            if not np.isfinite(row[sample]):
+                said, mend = "", _FLAG.format(name)
+            raise DataError(
+                f"is {row[sample]:.6g}{said}", where=self.place(name, detector, sample), mend=mend
+            )
 
     def place(self, name: str, detector: int, sample: int | None = None) -> str:
         """Return argument, detector and sample, for messages."""

@@ -20,10 +20,11 @@ from petacomm.base.progress import Progress
 from petacomm.base.stop_request import StopRequest
 from petacomm.base.typing import FloatArray
 from petacomm.cli.shown_progress import shown_progress
-from petacomm.mpi import Communicator, agree_on_errors, world
+from petacomm.mpi import Communicator, agree_on_errors
 from petamap.data import run_summary as summary
 from petamap.data.config import RunConfig, open_sources
 from petamap.data.demodulation import low_pass_note
+from petamap.data.given_communicator import given_communicator
 from petamap.data.observation import Observation, sky_signals
 from petamap.data.run_summary import ModesTaken, Summary
 from petamap.mapmaking.checkpoint import ColumnCheckpoint, JobCheckpoints, NoCheckpoints
@@ -115,7 +116,7 @@ def run(
         Folder; created if it does not exist. Without one no file is written: the maps come back.
     observations : sequence of Observation, optional
         Observations in memory, which the sources of the configuration extend; the same on all ranks.
-    comm : Communicator, optional
+    comm : Communicator or mpi4py.MPI.Comm, optional
         By default all processes of the launcher.
     progress : bool or Progress
         True: bars on rank 0, where stdout is a terminal or a notebook; or a listener of one's own.
@@ -168,7 +169,7 @@ def run(
     """
     if out is not None:
         require_possible(out)
-    comm = comm or world()
+    comm = given_communicator(comm)
     with shown_progress(progress, comm.rank) as shown:
         job = _Job(
             config, None if out is None else Path(out), observations, comm, shown, pixelization,

@@ -57,6 +57,13 @@ FAULTS = {
     "two units": ({"data": np.zeros(SHAPE) * units.uK, "unit": "mK"}, "unit: the signal is in 'uK'"),
     "a rate of what": ({"sample_rate": "10 m"}, "unknown frequency unit 'm'"),
     "a negative rate": ({"sample_rate": -10.0}, "sample rate of -10"),
+    "two rates": ({"sample_rate": np.array([10.0])}, "sample_rate: is a ndarray, no number"),
+    "a communicator": ({"comm": 3}, "comm: int is no communicator"),
+    "two resolutions": ({"options": {"map.n_side": 8}}, "map.n_side is 8, the arguments say 4"),
+    "two orders": (
+        {"n_side": None, "pixelization": HEALPIX, "options": {"map": {"ordering": "nest"}}},
+        "map.ordering is 'nest', the arguments say 'ring'",
+    ),
     "no map": ({"n_side": None}, "n_side is missing"),
     "two maps": ({"pixelization": HEALPIX}, "both n_side and pixelization"),
     "no power of two": ({"n_side": 5}, "n_side must be a power of two"),
@@ -114,6 +121,7 @@ RING = {"theta": None, "phi": None, "n_side": None, "pixelization": HEALPIX}
         ),
         ({"pointing": np.zeros((2, 500, 3)), "psi": None}, "pointing: has the shape .2, 500, 3"),
         ({"pointing": [1, 2]}, "pointing is a list"),
+        ({"pointing": np.zeros((2, 500, 4)), "psi": None}, "detector d0, sample 0: is 0 long.*flag"),
     ],
 )
 def test_faulty_pixels_and_quaternions_are_named(changes, message):
@@ -133,8 +141,24 @@ def test_observations_have_their_parts_themselves():
     one = petamap.array_observation(np.zeros(SHAPE), **arrays(), noise=NOISE, sample_rate=10.0)
     with pytest.raises(petamap.ConfigError, match="noise is part of the observations"):
         petamap.make_map([one], noise=NOISE, n_side=4)
+    with pytest.raises(petamap.ConfigError, match="unit is part of the observations"):
+        petamap.make_map(one, unit="uK", n_side=4)
+    with pytest.raises(petamap.ConfigError, match="unknown noise 'estimated'"):
+        petamap.make_map(one, noise="estimated", n_side=4)
     with pytest.raises(petamap.DataError, match="two observations are called 'arrays'"):
         petamap.make_map([one, one], n_side=4, progress=False)
+    with pytest.raises(petamap.ConfigError, match="data: there is no observation"):
+        petamap.make_map([], n_side=4)
+    with pytest.raises(petamap.ConfigError, match="data, number 1: is a ndarray among observations"):
+        petamap.make_map([one, np.zeros(SHAPE)], n_side=4)
+
+
+def test_observations_come_in_any_sequence():
+    one = petamap.array_observation(np.ones(SHAPE), **arrays(), noise=NOISE, sample_rate=10.0)
+    plain = petamap.make_map(one, n_side=4, progress=False)
+    for data in (iter([one]), np.array([one], object)):
+        found = petamap.make_map(data, n_side=4, progress=False)
+        np.testing.assert_array_equal(found.sky.values, plain.sky.values)
 
 
 def test_samples_that_are_told_are_those_of_the_stream():

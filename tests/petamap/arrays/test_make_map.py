@@ -274,6 +274,25 @@ def test_ranks_make_the_same_map(plain):
     assert out == [float(np.nansum(plain.sky.values)).hex(), str(len(plain))]
 
 
+def on_communicators_of_mpi4py(comm):
+    from mpi4py import MPI
+
+    angles = scan()
+    half = MPI.COMM_WORLD.Split(comm.rank % 2)
+    alone = mapped(angles[3], *angles[:3], comm=half)  # each makes its own map
+    both = mapped(angles[3], *angles[:3], comm=MPI.COMM_WORLD)
+    assert len(alone) and bool(len(both)) == (comm.rank == 0)
+    if comm.rank == 0:
+        assert_same_bits(alone, both)
+        assert both.summary.environment.ranks == 2 and alone.summary.environment.ranks == 1
+    with pytest.raises(petamap.ConfigError, match="comm: this process is not in it"):
+        mapped(angles[3], *angles[:3], comm=MPI.COMM_NULL)
+
+
+def test_communicators_of_mpi4py_are_taken():
+    run_ranks(on_communicators_of_mpi4py, 2)
+
+
 def test_a_rotated_frame_is_that_of_rotated_angles():
     theta, phi, psi, signal = scan()
     turned = quaternion.multiply(
