@@ -91,4 +91,7 @@ def test_workflows_run_what_is_there(path):
 
 def test_lint_tests_wheels_and_docs_have_workflows():
     assert {"tests", "wheels", "docs"} <= {path.stem for path in WORKFLOWS}
-    assert {"mpi", "plot", "interop", "test", "docs"} <= set(PROJECT["project"]["optional-dependencies"])
+    extras = PROJECT["project"]["optional-dependencies"]
+    assert {"mpi", "plot", "interop", "test", "docs"} <= set(extras)
+    for part in ("flac", "mapping", "pixell", "pysm", "sacc"):
+        assert set(extras[part]) <= set(extras["interop"]), part
