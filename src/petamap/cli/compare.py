@@ -26,8 +26,8 @@ _SAME_BITS = ("same bits", "same bits, by their summaries")
 _Written: TypeAlias = "tuple[Path, Summary, Product]"
 
 _DESCRIPTION = """\
-Hold a map, a file of bandpowers or the folder of a run against another: root mean square and largest
-difference of each column, and the differences of I, and of Q and U, in octaves of l. Units are converted, and
+Hold a map, a file of bandpowers or a run (its folder or summary.json) against another: root mean square and
+largest difference of each column, and the differences of I, and of Q and U, in octaves of l. Units are converted, and
 HEALPix pixels compared in whatever order the files have them, where both maps have values. Exit code 0 if all
 differences are within the tolerance, and both maps have the same pixels, 1 if not."""
 
@@ -49,7 +49,12 @@ def add_commands(commands: Any) -> None:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("first", metavar="A", type=Path, help="a map, a file of bandpowers or a run")
+    parser.add_argument(
+        "first",
+        metavar="A",
+        type=Path,
+        help="a map, a file of bandpowers, or the folder or summary.json of a run",
+    )
     parser.add_argument("second", metavar="B", type=Path, help="what is held against it")
     parser.add_argument(
         "--tolerance", metavar="X", type=float, default=1e-6,
@@ -78,7 +83,7 @@ def _compare(arguments: argparse.Namespace) -> int:
     if not (arguments.tolerance >= 0 and absolute >= 0):
         raise ConfigError("a tolerance is 0 or more", mend="0 asks for equal values")
     tolerance = _Tolerance(arguments.tolerance, absolute, arguments.mask)
-    first, second = arguments.first, arguments.second
+    first, second = (_run_of_summary(path) for path in (arguments.first, arguments.second))
     if first.is_dir() != second.is_dir():
         raise ConfigError("one is a folder, the other a file", mend="compare two runs, or two files")
     compare = _compare_runs if first.is_dir() else _compare_files
@@ -86,6 +91,11 @@ def _compare(arguments: argparse.Namespace) -> int:
     if not arguments.quiet:
         print("\n".join(lines))
     return 0 if same else DIFFERENT
+
+
+def _run_of_summary(path: Path) -> Path:
+    """Return the folder of a run for its summary; other paths as they are."""
+    return path.parent if path.name == "summary.json" else path
 
 
 def _compare_files(first: Path, second: Path, tolerance: _Tolerance) -> tuple[list[str], bool]:
@@ -214,8 +224,8 @@ def _compare_products(first: _Written, second: _Written, tolerance: _Tolerance) 
         return "", str(error), False
     differences = [*found.columns, *found.scales]
     worst = f"{max(one.relative for one in differences):.2e}"
-    if found.n_first or found.n_second:
-        return worst, f"{found.n_first + found.n_second:,} pixels of one alone", False
+    if alone := found.n_first + found.n_second:
+        return worst, f"{alone:,} pixel{'s' * (alone > 1)} of one alone", False
     same = tolerance.holds(differences)
     return worst, "within the tolerance" if same else "DIFFERENT", same
 

@@ -170,6 +170,16 @@ def test_runs(run_folder, capsys):
     assert "within the tolerance" in capsys.readouterr().out
     assert main(["compare", "a", "d"]) == 1
     assert "DIFFERENT: 1 of 1" in capsys.readouterr().out
+    assert main(["compare", "a/summary.json", "d/summary.json"]) == 1
+    assert "DIFFERENT: 1 of 1" in capsys.readouterr().out
+    assert main(["compare", "a/summary.json", "b"]) == 0
+
+
+def test_a_pixel_of_one_run_alone_is_a_difference(run_folder, capsys):
+    run_folder("a", VALUES)
+    run_folder("b", np.where(np.arange(VALUES.shape[1]) == 7, np.nan, VALUES))
+    assert main(["compare", "a", "b"]) == 1
+    assert "1 pixel of one alone" in capsys.readouterr().out
 
 
 def test_a_signal_is_no_difference_of_maps(run_folder, monkeypatch):
