@@ -40,6 +40,9 @@ class _View:
     aspect: float = 1.0
 
 
+_TITLE = 0.5  # inches for a title above the panels
+
+
 def plot_map(
     sky_map: SkyMap, projection: str | None, limits: tuple[float, float] | None, title: str | None
 ) -> tuple[Any, tuple[Any, ...]]:
@@ -54,7 +57,8 @@ def plot_map(
     width = 5.2 if n == 1 else 3.6
     left, right, low, high = view.extent
     ratio = min(max((high - low) * view.aspect / abs(right - left), 0.2), 1.5)
-    size = (width * n, width * ratio + (1.0 if view.labels is None else 1.6))
+    height = width * ratio + (1.0 if view.labels is None else 1.6) + (0.0 if title is None else _TITLE)
+    size = (width * n, height)
     figure, axes = pyplot.subplots(1, n, figsize=size, squeeze=False, layout="constrained")
     for panel, name, unit, column in zip(axes[0], sky_map.names, sky_map.units, sky_map.values, strict=True):
         _draw(panel, view, column, name, unit, limits)

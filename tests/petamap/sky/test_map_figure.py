@@ -106,6 +106,16 @@ def test_panels_units_and_titles():
     assert len(axes) == 1 and axes[0].images[0].get_clim() == pytest.approx((-1, 1))
 
 
+@pytest.mark.parametrize("names", ["I", "IQU"])
+@pytest.mark.parametrize("pixelization", [Healpix(4), CarPatch.box((0, 0), (20, 10), 1.0)])
+def test_a_title_is_above_those_of_panels(names, pixelization):
+    values = RNG.normal(size=(len(names), pixelization.n_pix))
+    figure, axes = SkyMap(values, pixelization, names, "K_CMB").plot(title="Maximum likelihood")
+    figure.canvas.draw()
+    lowest = figure.get_suptitle() and figure._suptitle.get_window_extent().y0
+    assert all(panel.title.get_window_extent().y1 < lowest for panel in axes)
+
+
 @pytest.mark.parametrize("limits", [5, (1e-6, -1e-6), (0, 1, 2), "ab", (0, np.nan)])
 def test_limits_are_two_numbers(limits):
     with pytest.raises(ConfigError, match=r"limits of .*two numbers"):
