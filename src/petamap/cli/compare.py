@@ -27,9 +27,9 @@ _Written: TypeAlias = "tuple[Path, Summary, Product]"
 
 _DESCRIPTION = """\
 Hold a map, a file of bandpowers or a run (its folder or summary.json) against another: root mean square and
-largest difference of each column, and the differences of I, and of Q and U, in octaves of l. Units are converted, and
-HEALPix pixels compared in whatever order the files have them, where both maps have values. Exit code 0 if all
-differences are within the tolerance, and both maps have the same pixels, 1 if not."""
+largest difference of each column, and the differences of I, and of Q and U, in octaves of l. Units are
+converted, and HEALPix pixels compared in whatever order the files have them, where both maps have values.
+Exit code 0 if all differences are within the tolerance, and both maps have the same pixels, 1 if not."""
 
 _EPILOG = """\
 examples:
