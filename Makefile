@@ -238,7 +238,8 @@ $(INTEROP)/.installed: $(STAMP)
 SPT3G := tests/petamap/interop/test_spt3g_scans.py
 
 test-interop: $(INTEROP)/.installed
-	$(INTEROP)/bin/python -m pytest tests/petamap/interop tests/petamap/sky/test_conventions.py --ignore $(SPT3G)
+	$(INTEROP)/bin/python -m pytest tests/petamap/interop tests/petamap/sky/test_conventions.py \
+		tests/docs/test_tutorials.py --ignore $(SPT3G)
 	$(INTEROP)/bin/python -m pytest $(SPT3G)
 
 PEERS ?= $(BIN)/python
