@@ -22,7 +22,7 @@ from petacomm.base.typing import FloatArray
 from petacomm.cli.shown_progress import shown_progress
 from petacomm.mpi import Communicator, agree_on_errors
 from petamap.data import run_summary as summary
-from petamap.data.config import RunConfig, open_sources
+from petamap.data.config import RunConfig, open_sources, require_configuration
 from petamap.data.demodulation import low_pass_note
 from petamap.data.given_communicator import given_communicator
 from petamap.data.observation import Observation, sky_signals
@@ -115,7 +115,7 @@ def run(
     out : path, optional
         Folder; created if it does not exist. Without one no file is written: the maps come back.
     observations : sequence of Observation, optional
-        Observations in memory, which the sources of the configuration extend; the same on all ranks.
+        Observations in memory, the same on all ranks; sources of the configuration extend them.
     comm : Communicator or mpi4py.MPI.Comm, optional
         By default all processes of the launcher.
     progress : bool or Progress
@@ -161,12 +161,12 @@ def run(
     ... kind = "noise"
     ... net = "60 uK s^0.5"
     ... ''')
-    >>> summary = petamap.run(config, out="maps")
-    >>> summary.solver.converged
+    >>> petamap.run(config, out="maps").solver.converged
     True
     >>> petamap.read_map("maps/night_map.fits").names
     ('I', 'Q', 'U')
     """
+    require_configuration(config)
     if out is not None:
         require_possible(out)
     comm = given_communicator(comm)

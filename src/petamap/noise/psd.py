@@ -6,6 +6,7 @@ import numpy as np
 
 from petacomm.base.errors import DataError
 from petacomm.base.typing import BoolArray, FloatArray
+from petacomm.base.units import plain_values
 from petamap.noise.model import InverseLags, NoiseModel, OneOverF, TabulatedPsd
 
 _STEEPEST = -10.0  # slope of 1/f noise
@@ -22,8 +23,8 @@ def noise_psd(model: OneOverF | TabulatedPsd, frequencies: FloatArray) -> FloatA
     model : OneOverF or TabulatedPsd
         A table is interpolated linearly in log P against log f, and constant outside its range; an entry at
         zero frequency is ignored.
-    frequencies : float64 (n,)
-        Hz, not negative.
+    frequencies : array (n,)
+        Hz, or quantities; not negative.
 
     Returns
     -------
@@ -37,6 +38,7 @@ def noise_psd(model: OneOverF | TabulatedPsd, frequencies: FloatArray) -> FloatA
     >>> petamap.noise_psd(petamap.OneOverF(net=3.0), np.array([0.1, 1.0]))
     array([18., 18.])
     """
+    frequencies = np.asarray(plain_values(frequencies, "frequency", "frequencies"), np.float64)
     if isinstance(model, TabulatedPsd):
         return _interpolated(model, frequencies)
     white = 2 * model.net**2

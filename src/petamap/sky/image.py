@@ -141,7 +141,12 @@ def centred_image(
     ConfigError
         If a size or the resolution is not positive.
     """
-    if not (resolution_deg > 0 and size_deg[0] > 0 and size_deg[1] > 0):
+    given = (*size_deg, resolution_deg)
+    if not all(isinstance(one, int | float | np.number) for one in given):
+        raise ConfigError(
+            f"size {size_deg} and resolution {resolution_deg!r}", mend="give numbers, in degrees"
+        )
+    if not all(one > 0 for one in given):
         raise ConfigError(f"size {size_deg} and resolution {resolution_deg} must be positive")
     columns, rows = (math.ceil(size / resolution_deg - 1e-9) for size in size_deg)
     return ((columns + 1) / 2, (rows + 1) / 2), (-resolution_deg, resolution_deg), (rows, columns)

@@ -6,7 +6,7 @@ from mpi import run_ranks
 from small_runs import config, noisy_scans, run_on, sha_of
 
 from petacomm.base.errors import ConfigError, DataError
-from petamap.data.config import SplitOptions
+from petamap.data.config import SplitOptions, parse_config
 from petamap.mapmaking.maps_in_memory import Maps
 from petamap.mapmaking.run import run
 from petamap.sky.covariance_file import read_pixel_covariance
@@ -103,6 +103,19 @@ def test_a_pixelization_takes_the_place_of_the_configured_one():
     assert given.sky.pixelization == Healpix(4, nest=True)
     configured = run_on(noisy_scans(1500, 2), None, map={"n_side": 4})
     np.testing.assert_array_equal(given.sky.values, configured.sky.values)
+
+
+def test_a_configuration_needs_no_source_beside_observations():
+    text = "[map]\nn_side = 4\nordering = 'nest'\n"
+    given = run(parse_config(text), observations=noisy_scans(1500, 2)[0])  # one without a list
+    configured = run(config(), observations=noisy_scans(1500, 2)[:1], pixelization=Healpix(4, nest=True))
+    np.testing.assert_array_equal(given.hits.values, configured.hits.values)
+    with pytest.raises(ConfigError, match=r"there is no source.*observations="):
+        run(parse_config(text))
+    with pytest.raises(ConfigError, match=r"observation 0 is a ndarray .*array_observation"):
+        run(parse_config(text), observations=[np.zeros(3)])
+    with pytest.raises(ConfigError, match=r'config: is a str, .*load_config\("run.toml"\)'):
+        run("run.toml")
 
 
 def test_what_needs_a_folder_is_refused():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from astropy import units
 
 from petacomm.base.errors import DataError
 from petamap.noise.model import InverseLags, OneOverF, TabulatedPsd
@@ -27,6 +28,13 @@ def test_interpolation_of_tables():
     table = TabulatedPsd(np.array([0.0, 0.1, 10.0]), np.array([0.0, 100.0, 1.0]))
     f = np.array([0.0, 0.01, 0.1, 1.0, 10.0, 99.0])
     np.testing.assert_allclose(noise_psd(table, f), [100, 100, 100, 10, 1, 1], rtol=1e-13)
+
+
+def test_frequencies_are_any_numbers():
+    model = OneOverF(net=2.0, fknee=0.1, fmin=1e-3)
+    expected = noise_psd(model, np.array([1.0, 20.0]))
+    for frequencies in ([1, 20], np.array([1, 20]), [1e3, 2e4] * units.mHz):
+        np.testing.assert_array_equal(noise_psd(model, frequencies), expected)
 
 
 def test_is_white():

@@ -189,3 +189,12 @@ def test_invalid_layouts():
         ImageLayout((2, 2), np.array([1, 1]))
     with pytest.raises(ConfigError, match="cannot place"):
         NumberedPixels(3, ImageLayout((2, 2), np.array([0, 3])))
+
+
+@pytest.mark.parametrize("kind", [CarPatch, FlatPatch])
+@pytest.mark.parametrize(
+    "size, step", [((20, 10), "0.5 deg"), ((20, None), 1.0), ((20, 10), 0.0), ((0, 10), 1.0)]
+)
+def test_sizes_of_patches_are_numbers_above_zero(kind, size, step):
+    with pytest.raises(ConfigError, match=r"size .*resolution"):
+        kind.box((0, 0), size, step)

@@ -28,7 +28,7 @@ from petamap.data.config.model import (
     SplitOptions,
 )
 from petamap.data.config.observations import RandomSource, SignalParts, open_signal_parts, open_sources
-from petamap.data.config.reader import config_of_options, load_config, parse_config
+from petamap.data.config.reader import config_of_options, load_config, parse_config, require_configuration
 from petamap.data.config.writer import to_toml, to_xml
 
 __all__ = [
@@ -57,6 +57,7 @@ __all__ = [
     "open_signal_parts",
     "open_sources",
     "parse_config",
+    "require_configuration",
     "to_toml",
     "to_xml",
 ]

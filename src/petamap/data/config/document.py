@@ -146,8 +146,6 @@ class Document:
         Other tables that may be given several times, by their name.
     numbered : bool
         Whether it has lines: a mapping of options has none.
-    has_data : bool
-        Whether data in memory are given, so that there need be no source.
     problems : Problems
         Problems of the structure.
     """
@@ -159,7 +157,6 @@ class Document:
     repeated: dict[str, list[DocumentTable]] = field(default_factory=dict)
     includes: list[Value] = field(default_factory=list)
     numbered: bool = True
-    has_data: bool = False
     problems: Problems = field(init=False)
 
     def __post_init__(self) -> None:

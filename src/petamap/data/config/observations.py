@@ -95,11 +95,20 @@ def open_signal_parts(
 
     A source is random if it has an attribute ``part`` that is not None. See `open_sources`.
     """
-    observations = list(given)
+    observations: list[Any] = [given] if isinstance(given, Observation) else list(given)
     for number, observation in enumerate(observations):
         if not isinstance(observation, Observation):
-            raise ConfigError(f"observation {number} is a {type(observation).__name__}")
-    fixed = {observation.name: observation.signals for observation in given}
+            raise ConfigError(
+                f"observation {number} is a {type(observation).__name__}",
+                mend="of arrays, petamap.array_observation makes one",
+            )
+    if not (observations or config.sources):
+        raise ConfigError(
+            "there is no source: nothing says where the data come from",
+            where=None if config.file is None else str(config.file),
+            mend="add a [[source]]; in Python, observations= may give the data",
+        )
+    fixed = {observation.name: observation.signals for observation in observations}
     random_sources: list[RandomSource] = []
     ranks, read = comm or SerialCommunicator(), dict[Any, Any]()
     n_threads = config.resources.threads or ranks.threads()

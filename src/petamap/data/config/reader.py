@@ -111,6 +111,14 @@ def _included(path: Path) -> tuple[Document, int]:
     return _document(_text(path), path)
 
 
+def require_configuration(config: Any) -> None:
+    """Raise a ConfigError unless this is a run configuration, as the path of its file is not."""
+    if not isinstance(config, RunConfig):
+        path = f'"{config}"' if isinstance(config, str | os.PathLike) else '"run.toml"'
+        what = f"is a {type(config).__name__}, no configuration"
+        raise ConfigError(what, where="config", mend=f"give petamap.load_config({path})")
+
+
 def config_of_options(options: Mapping[str, Any]) -> RunConfig:
     """Return the run configuration of options, for data that are given beside them.
 
@@ -127,7 +135,7 @@ def config_of_options(options: Mapping[str, Any]) -> RunConfig:
         If an option is not valid; lists all problems.
     """
     tree: dict[str, Any] = {}
-    document = Document("options", Path.cwd(), numbered=False, has_data=True)
+    document = Document("options", Path.cwd(), numbered=False)
     for name, value in options.items():
         section, dot, key = str(name).partition(".")
         if dot and isinstance(tree.setdefault(section, {}), dict):

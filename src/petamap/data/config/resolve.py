@@ -44,8 +44,6 @@ def resolve(document: Document, file: Path | None = None) -> RunConfig:
             meant.setdefault(closest(name, [*SECTIONS]) or "", table)
     sections = {name: _section(name, document, meant.get(name)) for name in SECTIONS}
     sources = [_source(index, table, document) for index, table in enumerate(document.sources)]
-    if not document.sources and not document.has_data:
-        problems.add(1, "there is no source: nothing says where the data come from", "add a [[source]]")
     repeated: dict[str, Any] = {f"{name}s": _repeated(name, document) for name in REPEATED}
     problems.raise_any()
     valid = tuple(source for source in sources if source is not None)
