@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 EXAMPLES := spire planck-lfi ground atacama
 
 .PHONY: demo test test-long faults fuzz random-runs sanitize sanitize-memory sanitize-threads test-arch test-aarch64 test-openmpi \
-	test-intelmpi test-interop test-tutorials test-wheel wheel sdist lint format stubs docs docs-site build \
+	test-intelmpi test-interop test-tutorials test-wheel test-wheel-suite wheel sdist lint format stubs docs docs-site build \
 	benchmark benchmark-datatypes benchmark-reduction clean
 
 $(STAMP): pyproject.toml CMakeLists.txt $(shell find cpp bindings -type f)
@@ -220,6 +220,17 @@ test-wheel: wheel
 	$(WHEEL)/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl mpich mpi4py pytest hypothesis healpy
 	env -u CC -u CXX PATH=$(CURDIR)/$(WHEEL)/bin $(WHEEL)/bin/python tests/support/wheel_check.py \
 		--examples $(EXAMPLES) --tests $(ARCH_TESTS)
+
+# The whole suite with that wheel, where no compiler is, under each instruction set, or SETS="v3 v4". What
+# compiles is skipped, and what looks at the repository needs no wheel.
+SUITE = $$(git ls-files -co --exclude-standard tests/petacomm tests/petamap tests/science | grep 'test_.*\.py$$')
+SETS ?=
+
+test-wheel-suite: wheel
+	rm -rf $(WHEEL) && $(PYTHON) -m venv $(WHEEL)
+	$(WHEEL)/bin/python -m pip install --quiet --disable-pip-version-check "$$(ls dist/*.whl)[mpi,test]"
+	env -u CC -u CXX PATH=$(CURDIR)/$(WHEEL)/bin $(WHEEL)/bin/python tests/support/wheel_check.py \
+		--sets $(SETS) --suite $(SUITE)
 
 # Packages whose data petamap maps, beside the same petamap and tools. pymaster is built from its source, and that of
 # libchealpix, which it fetches: apt install libgsl-dev libfftw3-dev libcfitsio-dev. Where that fails, its tests are skipped.

@@ -18,6 +18,7 @@ import sys
 from pathlib import Path
 
 import yaml
+from site_checks import broken_links, failed_searches
 from tutorials import executed_tutorials
 
 ROOT = Path(__file__).parents[2]
@@ -147,8 +148,8 @@ def navigation(tutorials: list[dict[str, str]], reference: dict[str, list[dict[s
 
 
 def check_site() -> None:
-    """Raise SystemExit if a public name has no page, or a page loads something from the network."""
-    faults = []
+    """Raise SystemExit if a name has no page, a link or search finds nothing, or a page needs the network."""
+    faults = [*broken_links(SITE), *failed_searches(SITE)]
     for package in PACKAGES:
         for name in public_names(package):
             page = SITE / "reference" / package / f"{name}.html"

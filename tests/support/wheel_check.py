@@ -1,6 +1,6 @@
 """Try an installed wheel: it is complete, small, and gives the same bits under each instruction set.
 
-python tests/support/wheel_check.py [--size WHEEL ...] [--examples NAME ...] [--tests FILE ...]
+python tests/support/wheel_check.py [--size WHEEL ...] [--examples NAME ...] [--tests FILE ...] [--suite FILE ...]
 
 Runs in the environment of the Python that it is started with, in which no compiler may be found, and ends
 with 1 where something is wrong.
@@ -13,6 +13,8 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+
+import arch_bits
 
 HERE = Path(__file__).parent
 MOST_BYTES = 10e6
@@ -57,21 +59,41 @@ def run(*words):
     return subprocess.run([sys.executable, *map(str, words)], check=False, env=os.environ).returncode
 
 
+def failing_sets(files, sets):
+    """Run test files under each instruction set that wheel and processor have, or those named; return which fail."""
+    runnable = arch_bits.runnable_sets(sys.executable)
+    failing = [name for name in sets if name not in runnable]
+    for name in sets or runnable:
+        os.environ["PETAMAP_ARCH"] = name
+        print(f"tests under {name}", flush=True)
+        words = ("-m", "pytest", "-q", "-n", "auto", "--maxprocesses", "2", "--dist", "worksteal")
+        if name in runnable and run(*words, "-p", "no:cacheprovider", *files):
+            failing.append(name)
+    return failing
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--size", nargs="*", default=[], metavar="WHEEL", type=Path)
     parser.add_argument("--any-path", action="store_true", help="compilers may be on the PATH")
     parser.add_argument("--examples", nargs="*", default=[], metavar="NAME")
     parser.add_argument("--tests", nargs="*", default=[], metavar="FILE")
+    parser.add_argument(
+        "--suite", nargs="*", default=[], metavar="FILE", help="test files run under each set"
+    )
+    parser.add_argument("--sets", nargs="*", default=[], metavar="SET", help="of --suite; all by default")
     given = parser.parse_args()
     faults = [fault for wheel in given.size for fault in faults_of(wheel)]
-    if given.examples or given.tests:
+    if given.examples or given.tests or given.suite:
         found = faults_of_installation()
         faults += [one for one in found if not (given.any_path and one.endswith("PATH"))]
         if run("-m", "petamap.cli.main", "doctor"):
             faults.append("petamap doctor fails")
-        if run(HERE / "arch_bits.py", "--examples", *given.examples, "--", *given.tests):
+        compared = given.examples or given.tests
+        if compared and run(HERE / "arch_bits.py", "--examples", *given.examples, "--", *given.tests):
             faults.append("bits differ between instruction sets, or tests fail")
+    if given.suite:
+        faults += [f"tests fail under {name}" for name in failing_sets(given.suite, given.sets)]
     print("\n".join(faults or ["all is well"]))
     return bool(faults)
 
