@@ -1,6 +1,7 @@
 """Try an installed wheel: it is complete, small, and gives the same bits under each instruction set.
 
-python tests/support/wheel_check.py [--size WHEEL ...] [--examples NAME ...] [--tests FILE ...] [--suite FILE ...]
+python tests/support/wheel_check.py [--size WHEEL ...] [--examples NAME ...] [--tests FILE ...]
+    [--suite FILE ... [--sets SET ...]]
 
 Runs in the environment of the Python that it is started with, in which no compiler may be found, and ends
 with 1 where something is wrong.
@@ -60,7 +61,7 @@ def run(*words):
 
 
 def failing_sets(files, sets):
-    """Run test files under each instruction set that wheel and processor have, or those named; return which fail."""
+    """Run test files under each set that wheel and processor have, or those named; return which fail."""
     runnable = arch_bits.runnable_sets(sys.executable)
     failing = [name for name in sets if name not in runnable]
     for name in sets or runnable:
