@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from petacomm.base.arguments import require_text
 from petacomm.base.errors import ConfigError, DataError
 from petacomm.base.units import as_number, quantity_of
 from petamap.arrays.array_pointing import PointingArrays
@@ -126,6 +127,7 @@ def array_observation(
     >>> day.detectors, day.sample_rate
     (('d0', 'd1'), 10.0)
     """
+    require_text(name, "name")
     signal, unit = _without_unit(signal, unit)
     factor, unit = to_kelvin(unit)
     samples = sample_arrays(signal, flags, detectors, factor)
@@ -134,8 +136,8 @@ def array_observation(
     )
     n_samp = samples.shape[1]
     return Observation(
-        name=name, uid=uid, n_samp=n_samp, sample_rate=_rate(sample_rate),
-        detectors=samples.detectors, start_time=start_time,
+        name=name, uid=uid, n_samp=n_samp, sample_rate=_number(sample_rate, "sample_rate", "frequency"),
+        detectors=samples.detectors, start_time=_number(start_time, "start_time", "time"),
         intervals=((0, n_samp),) if intervals is None else _ranges(intervals),
         pointing=arrays.of(samples), signals=(samples,), flags=() if samples.flags is None else (samples,),
         noise=_noise(samples, noise), templates=_templates(templates), azimuth=_azimuth(samples, azimuth),
@@ -152,11 +154,10 @@ def _without_unit(signal: Any, unit: str) -> tuple[Any, str]:
     return signal.value, str(signal.unit)
 
 
-def _rate(sample_rate: Any) -> float:
-    found = as_number(sample_rate, "frequency")
+def _number(value: Any, name: str, dimension: str) -> float:
+    found = as_number(value, dimension)
     if np.ndim(found) or isinstance(found, complex) or not hasattr(found, "__float__"):
-        what = f"is a {type(sample_rate).__name__}, no number"
-        raise ConfigError(what, where="sample_rate", mend='give Hz, or "10 Hz"')
+        raise ConfigError(f"is a {type(value).__name__}, no number", where=name)
     return float(found)
 
 

@@ -143,6 +143,7 @@ def make_map(
     observations = _observations(data)
     if observations:
         _require_none({**given, "templates": templates or None, "noise": model, "unit": unit})
+        _require_frames(observations, frame)
     else:
         _require_all(noise, sample_rate, stokes, given)
         given |= {"noise": model, "templates": templates, "frame": frame, "unit": unit or "K_CMB"}
@@ -215,6 +216,17 @@ def _require_none(given: Mapping[str, Any]) -> None:
                 f"{name} is part of the observations",
                 mend=f"give it to petamap.array_observation: {name}=...",
             )
+
+
+def _require_frames(observations: Sequence[Observation], frame: str | None) -> None:
+    """Raise an error if an observation of an unknown frame is mapped in a known one."""
+    known = [one.frame for one in observations if one.frame != OFFSET]
+    unknown = [one.name for one in observations if one.frame == OFFSET]
+    if unknown and (known or frame):
+        raise ConfigError(
+            f"does not say the frame of its pointing, and the map is {frame or known[0]}",
+            where=f"observation {unknown[0]}", mend='petamap.array_observation(..., frame="galactic"), say',
+        )  # fmt: skip
 
 
 def _map_options(

@@ -153,6 +153,28 @@ def test_observations_have_their_parts_themselves():
         petamap.make_map([one, np.zeros(SHAPE)], n_side=4)
 
 
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"name": 3}, "name: must be text"),
+        ({"start_time": "2026-01-01"}, "time unit"),
+        ({"start_time": np.zeros(2)}, "start_time: is a ndarray, no number"),
+    ],
+)
+def test_names_and_times_are_looked_at(changes, message):
+    with pytest.raises(petamap.ConfigError, match=message):
+        petamap.array_observation(np.ones(SHAPE), **arrays(), noise=NOISE, sample_rate=10.0, **changes)
+
+
+def test_observations_of_an_unknown_frame_are_not_mapped_in_a_known_one():
+    given = {**arrays(), "noise": NOISE, "sample_rate": 10.0}
+    unknown = petamap.array_observation(np.ones(SHAPE), **given, name="day")
+    known = petamap.array_observation(np.ones(SHAPE), **given, name="night", uid=1, frame="equatorial")
+    for data, frame in (([known, unknown], None), ([unknown], "equatorial")):
+        with pytest.raises(petamap.ConfigError, match=r"observation day: .* frame .* the map is equatorial"):
+            petamap.make_map(data, frame=frame, n_side=4)
+
+
 def test_observations_come_in_any_sequence():
     one = petamap.array_observation(np.ones(SHAPE), **arrays(), noise=NOISE, sample_rate=10.0)
     plain = petamap.make_map(one, n_side=4, progress=False)
