@@ -15,7 +15,7 @@ from petacomm.topology import load_machine
 from petamap.data.config import ProductOptions, SolverOptions
 from petamap.data.config.reader import parse_config
 from petamap.mapmaking.run import run
-from petamap.planning import distribution_choice
+from petamap.planning import choice_limits, distribution_choice
 from petamap.planning.distribution_choice import local_machine, predict_distributions
 from petamap.planning.plan import plan
 from petamap.planning.scanned_run import ScannedRun
@@ -66,7 +66,7 @@ def test_few_samples_on_fine_pixels_take_no_memory_of_all_the_sky():
     text = text.replace('frame = "equatorial"\n', "").replace("30 min", "2 min")
     config, machine = parse_config(text, Path("fine.toml")), machine_of(2)
     run = ScannedRun.open(config)
-    assert run.layout.n_samp < distribution_choice._ALL_SAMPLES
+    assert run.layout.n_samp < choice_limits.ALL_SAMPLES
     assert len(distribution_choice._sky_sample(run, 1).regions) < 1000  # of 12.6 million
     assert predict_distributions(run, config, 2, 2, machine, SerialCommunicator())
 
@@ -76,7 +76,7 @@ def test_few_samples_on_fine_pixels_take_no_memory_of_all_the_sky():
     "config", [satellite(n_side=64, more=CUTS), parse_config(GROUND, Path("ground.toml"))]
 )
 def test_some_regions_and_samples_choose_as_the_plan(config, size, monkeypatch):
-    monkeypatch.setattr(distribution_choice, "_ALL_SAMPLES", 0)
+    monkeypatch.setattr(choice_limits, "ALL_SAMPLES", 0)
     machine = machine_of(size)
     found, expected = quick(config, size, machine), seconds_of_plan(config, size, machine)
     assert min(found, key=found.get) == min(expected, key=expected.get)
