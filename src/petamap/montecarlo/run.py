@@ -19,10 +19,11 @@ from petacomm.base.timers import Timers
 from petacomm.base.typing import AnyArray, FloatArray, Int64Array
 from petacomm.base.weak_method import weak_method
 from petacomm.cli.shown_progress import shown_progress
-from petacomm.mpi import Communicator, agree, agree_on_errors, share_on_nodes, spread_on_nodes, world
+from petacomm.mpi import Communicator, agree, agree_on_errors, share_on_nodes, spread_on_nodes
 from petacomm.mpi.agreement import is_agreed
 from petamap.data import run_summary as summary
-from petamap.data.config import RunConfig, SignalParts, open_signal_parts
+from petamap.data.config import RunConfig, SignalParts, open_signal_parts, require_configuration
+from petamap.data.given_communicator import given_communicator
 from petamap.data.observation import Observation
 from petamap.data.run_summary import RankStatistics, Summary
 from petamap.mapmaking.checkpoint import ColumnCheckpoint, JobCheckpoints
@@ -73,7 +74,7 @@ def run_montecarlo(
         Run configuration with the sections ``montecarlo`` and ``spectra``.
     out : path
         Folder; created if it does not exist.
-    comm : Communicator, optional
+    comm : Communicator or mpi4py.MPI.Comm, optional
         By default all processes of the launcher.
     progress : bool or Progress
         True: bars on rank 0, where stdout is a terminal or a notebook; or a listener of one's own.
@@ -124,13 +125,14 @@ def run_montecarlo(
     >>> summary.montecarlo.done
     2
     """
+    require_configuration(config)
     if config.bands:
         raise ConfigError(
             "realizations are of one map of all data", where=f"band {config.bands[0].name}",
             mend="leave [[band]] and [[component]] away, and choose detectors of one band in the sources",
         )  # fmt: skip
     require_possible(out)
-    comm = comm or world()
+    comm = given_communicator(comm)
     with shown_progress(progress, comm.rank) as shown:
         return _MonteCarlo(config, Path(out), comm, shown, stop or StopRequest()).run(command)
 

@@ -23,7 +23,7 @@ from petacomm.costs.partner_estimates import (
 from petacomm.network import predict_seconds
 from petacomm.reduction import AUTO
 from petacomm.topology import Machine, load_machine
-from petamap.data.config import RunConfig
+from petamap.data.config import RunConfig, require_configuration
 from petamap.mapmaking.bands import StreamBands
 from petamap.mapmaking.distribution import STREAMS, TIME_MAJOR, Distribution, possible_distributions
 from petamap.planning.choice_limits import few_enough, looked_at_regions
@@ -253,6 +253,7 @@ def plan(
     >>> len(run_plan.predictions) > 0
     True
     """
+    require_configuration(config)
     if isinstance(machine, str):
         machine = load_machine(machine)
     if not isinstance(machine, Machine):

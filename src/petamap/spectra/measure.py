@@ -197,6 +197,12 @@ def bandpowers(
     >>> found.bandpowers.names
     ('TT', 'EE', 'BB', 'TE', 'EB', 'TB')
     """
+    for given in (run, second):
+        if not isinstance(given, str | os.PathLike | None):
+            raise ConfigError(
+                f"a {type(given).__name__} is no folder of a run",
+                mend="write the maps, petamap.run(config, out=folder), and give the folder",
+            )
     other = None if second is None else RunMaps(Path(second))
     return measure_bandpowers(RunMaps(Path(run)), SpectraChoices(**choices), other)
 

@@ -10,7 +10,7 @@ from petamap.simulation.sky_spectra import read_spectra
 from petamap.sky.healpix import Healpix
 from petamap.sky.map_file import write_map
 from petamap.sky.power_spectra import Spectra
-from petamap.spectra.measure import SpectraChoices, make_bins, measure_bandpowers
+from petamap.spectra.measure import SpectraChoices, bandpowers, make_bins, measure_bandpowers
 from petamap.spectra.run_maps import RunMaps, read_mask
 
 THEORY = Spectra(read_spectra("planck2018"), ("TT", "EE", "BB", "TE"))
@@ -168,3 +168,10 @@ def test_what_does_not_fit_is_refused(tmp_path, runs):
 def test_default_bins_fit_maps_of_any_size(n_side, width, n):
     binning, wanted = make_bins(SpectraChoices(), n_side, 3 * n_side - 1)
     assert np.diff(binning.edges).tolist() == [width] * (len(binning.edges) - 1) and wanted == n
+
+
+@pytest.mark.parametrize("given", [np.zeros(12), {"I": 1}])
+def test_what_is_no_folder_is_told(given):
+    with pytest.raises(ConfigError, match=r"is no folder of a run") as caught:
+        bandpowers(given)
+    assert "petamap.run" in caught.value.mend
