@@ -29,11 +29,13 @@ from petacomm.topology import (
     Machine,
     Network,
     TopologyManager,
+    Torus,
     load_machine,
     make_network,
     parse_shape,
 )
 from petacomm.topology.detect import detect_allocation
+from petacomm.topology.networks import describes_switches
 
 _SHAPES = ("shape", "children", "parents", "sizes")
 _NUMBERS = ("groups", "nodes_per_router", "cables", "supernodes", "q", "leaves", "spines")
@@ -262,6 +264,8 @@ class _Reader:
             machine = dataclasses.replace(load_machine(_ANY), name="detected", title=title, network={})
         else:
             machine = self._within("name", lambda: load_machine(name), self.table("machine"))
+            if not _describes(machine, found.network):
+                machine = dataclasses.replace(machine, network={})
         firsts = np.sort(np.unique(found.nodes, return_index=True)[1])
         hosts = None if found.hosts is None else [found.hosts[rank] for rank in firsts.tolist()]
         return machine, Allocation(found.network, found.nodes[firsts]), hosts
@@ -330,6 +334,13 @@ class _Reader:
         table.progress = self.progress
         communication: JobCommunication = self._within(kinds[0], lambda: source.build(table, n_ranks), table)
         return communication
+
+
+def _describes(machine: Machine, network: Network) -> bool:
+    """Return whether the links of a machine's file are of the kind of a network that was detected."""
+    if isinstance(network, Torus):
+        return machine.network.get("kind") in ("torus", "mesh")
+    return describes_switches(machine) and type(make_network(machine)) is type(network)
 
 
 def _routing(machine: Machine, network: Network) -> str:

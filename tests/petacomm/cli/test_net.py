@@ -81,9 +81,9 @@ def test_long_messages_of_mpich_wait_for_the_busiest_link(capsys):
 
 
 def test_ranks_without_a_shape_have_closed_forms_alone(capsys):
-    words = ["predict", "barrier", "--machine", "perlmutter", "--ranks", "1024", "--json"]
+    words = ["predict", "barrier", "--machine", "hopper", "--ranks", "1024", "--json"]
     rows = {row["algorithm"]: row for row in json.loads(run_net(words, capsys))["algorithms"]}
-    assert rows["dissemination"]["closed"] == pytest.approx(10 * load_machine("perlmutter").latency, rel=1e-3)
+    assert rows["dissemination"]["closed"] == pytest.approx(10 * load_machine("hopper").latency, rel=1e-3)
     assert rows["dissemination"]["loaded"] is None and rows["lines"]["unmet"]
 
 

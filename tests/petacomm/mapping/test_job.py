@@ -61,11 +61,11 @@ def test_the_command_line_comes_first(tmp_path: Path) -> None:
 
 
 def test_a_dragonfly_has_the_cables_that_are_given(tmp_path: Path) -> None:
-    head = 'ranks = 4\n[graph]\ngrid = "2x2"\nbytes = 10\n[machine]\nname = "perlmutter"\n'
+    head = 'ranks = 4\n[graph]\ngrid = "2x2"\nbytes = 10\n[machine]\nname = "frontier"\n'
     groups = "groups = 3\nrouters = 4\nnodes_per_router = 2\n"
     links = [
         load_mapping_job(written(tmp_path, head + groups + more)).resources.network.n_links
-        for more in ("", "cables = 4\n")
+        for more in ("cables = 1\n", "cables = 4\n")
     ]
     assert links == [12 * 3 + 6, 12 * 3 + 4 * 6]
 
@@ -127,6 +127,7 @@ def test_the_allocation_of_this_job(tmp_path: Path) -> None:
     assert sorted(path.read_text().split()) == sorted(["n2", "n3", "n4", "n5"] * 2)
     timed = load_mapping_job(written(tmp_path, DETECTED + 'name = "perlmutter"\n'))
     assert timed.machine.name == "perlmutter" and timed.resources.network.n_nodes == 4
+    assert timed.routing == "minimal" and timed.capacity is None  # its dragonfly's are not those of this tree
     less = load_mapping_job(written(tmp_path, "ranks = 4\nranks_per_node = 1\n" + DETECTED.replace("4", "2")))
     assert (less.graph.n_ranks, less.resources.ranks_per_node) == (4, 1)
 
