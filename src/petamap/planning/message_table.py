@@ -28,8 +28,10 @@ def phase_bounds(
 
 
 def bounds_table(plan: RunPlan, measured: SampleTimes | None = None) -> list[str]:
-    """Return the bounds of the distribution and the threads that are the best, a line a phase."""
+    """Return the bounds of the best distribution and threads, a line a phase; nothing for a single rank."""
     best = plan.best
+    if best.forecast.size == 1:
+        return []
     bounds, size = phase_bounds(plan, best, measured), best.forecast.size
     rows = [["sent by a rank at most", "messages", "collectives", "bytes", "messages in all"]]
     rows += [

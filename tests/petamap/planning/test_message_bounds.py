@@ -157,4 +157,6 @@ def test_templates_and_files_are_told_to_send_more(tmp_path):
     planned = plan(parse_config(text), 8, load_machine("one-node"), threads=[1], n_threads=1, progress=False)
     assert planned.unbounded[0] == "templates"
     assert "beside it what templates" in bounds_table(planned)[-1]
+    alone = plan(parse_config(text), 1, load_machine("one-node"), n_threads=1, progress=False)
+    assert not bounds_table(alone) and "sent by a rank" not in plan_table(alone)
     assert phase_bounds(planned, planned.best)["iterations"].bytes > 0
