@@ -90,3 +90,17 @@ def test_the_number_of_ranks_is_checked(tmp_path: Path) -> None:
         read_graph(path, 1)
     with pytest.raises(ConfigError, match="a graph of 3 ranks, not 4"):
         read_graph(written(tmp_path, "b.metis", "3 1\n2\n1\n\n"), 4)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.goal", "num_ranks 444444444\n"),
+        ("a.csv", "0,400000000,1\n"),
+        ("a.mtx", "%%MatrixMarket matrix coordinate real general\n400000000 400000000 1\n1 2 5\n"),
+    ],
+)
+def test_few_bytes_take_no_memory_of_many_ranks(tmp_path: Path, name: str, content: str) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(ConfigError, match=rf"{name}:1: 4\d\d,\d*,\d* ranks, and graphs have 33,554,432"):
+        read_graph(tmp_path / name)
