@@ -32,7 +32,7 @@ from petacomm.mpi.persistent import AlltoallvBuffers, EmptyExchange, PersistentE
 from petacomm.mpi.serial import SerialCommunicator
 from petamap.data.config import RunConfig, load_config, open_sources
 from petamap.mapmaking.setup import RunSetup
-from petamap.planning.choice_limits import few_enough
+from petamap.planning.choice_limits import chooses_distribution
 from petamap.planning.distribution_choice import local_machine, predict_distributions
 from petamap.planning.scanned_run import ScannedRun
 
@@ -144,7 +144,7 @@ def found_by_all(config: RunConfig, comm: MirroredCommunicator) -> list[Any]:
     """Return what all ranks gather while they choose the distribution, found by one process."""
     setup, every = open_setup(config, comm), RecordedGathers()
     run = ScannedRun.of(config, setup.observations, setup.pixelization)
-    if not few_enough(run.layout, comm.size):
+    if not chooses_distribution(run.layout, comm.size):
         return []
     predict_distributions(
         run, config, comm.size, comm.node_size(), local_machine(comm), every, available_threads()

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 
+# A graph takes some ten bytes a rank: files of a few bytes that declare more ranks would take gigabytes.
+MOST_RANKS = 1 << 25
+
+
 class PartnerLists(NamedTuple):
     """Partners of each rank, with the bytes in both directions, in the layout of the kernels.
 
@@ -100,7 +104,8 @@ class CommunicationGraph(Displayed):
         Raises
         ------
         ConfigError
-            If a rank is out of range, or bytes are negative or not finite; the error names the message.
+            If there are more than 2^25 ranks, one is out of range, or bytes are negative or not finite; the
+            error names the message.
         """
         ends = np.asarray(source).ravel(), np.asarray(target).ravel()
         sizes = np.broadcast_to(np.asarray(n_bytes, np.float64).ravel(), ends[0].shape)
@@ -248,8 +253,8 @@ def _expand_to_pattern(pattern: csr_array, part: csr_array) -> FloatArray:
 def _check_edges(
     n_ranks: int, source: npt.NDArray[np.generic], target: npt.NDArray[np.generic], n_bytes: FloatArray
 ) -> None:
-    if not 1 <= n_ranks < 2**31:
-        raise ConfigError(f"a graph of {n_ranks} ranks", mend="give 1 or more")
+    if not 1 <= n_ranks <= MOST_RANKS:
+        raise ConfigError(f"a graph of {n_ranks:,} ranks", mend=f"give 1 to {MOST_RANKS:,}")
     if len(source) != len(target):
         raise ConfigError(f"{len(source)} sources and {len(target)} targets", mend="give pairs")
     for ends in (source, target):

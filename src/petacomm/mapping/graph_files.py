@@ -12,7 +12,7 @@ import numpy as np
 from petacomm.base.errors import ConfigError, printable
 from petacomm.base.files import read_text
 from petacomm.base.progress import Progress
-from petacomm.base.typing import AnyArray, FloatArray, Int64Array
+from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.mapping.graph import CommunicationGraph
 from petacomm.mapping.recorded_graph import recording_graph
 from petacomm.recording import read_recording
@@ -61,10 +61,11 @@ def read_graph(
     2
     """
     path = Path(path)
-    if path.suffix in _RECORDED:
-        graph = recording_graph(read_recording(path, progress))
-    elif path.suffix in _READERS:
-        graph = _READERS[path.suffix](_Text(str(path), read_text(path).splitlines()), n_ranks)
+    if path.suffix in _RECORDED or path.suffix in _READERS:
+        try:
+            graph = _read(path, n_ranks, progress)
+        except ConfigError as error:  # of the graph itself, which knows no file
+            raise ConfigError(error.what, where=error.where or str(path), mend=error.mend) from None
     elif path.suffix == ".mpiP":
         raise ConfigError(
             "a report of mpiP does not tell to which ranks was sent", where=str(path),
@@ -76,6 +77,12 @@ def read_graph(
     if n_ranks not in (None, graph.n_ranks):
         raise ConfigError(f"a graph of {graph.n_ranks} ranks, not {n_ranks}", where=str(path), mend=None)
     return graph
+
+
+def _read(path: Path, n_ranks: int | None, progress: Progress | None) -> CommunicationGraph:
+    if path.suffix in _RECORDED:
+        return recording_graph(read_recording(path, progress))
+    return _READERS[path.suffix](_Text(str(path), read_text(path).splitlines()), n_ranks)
 
 
 class _Text:
@@ -121,9 +128,6 @@ def _is_number(word: str) -> bool:
     return True
 
 
-_MOST_RANKS = 1 << 25  # which files of few bytes may declare
-
-
 def _edges(
     text: _Text, rows: Int64Array, n_ranks: int, source: FloatArray, target: FloatArray, n_bytes: FloatArray
 ) -> CommunicationGraph:
@@ -136,18 +140,7 @@ def _edges(
     wrong = np.flatnonzero(~(np.isfinite(n_bytes) & (n_bytes >= 0)))
     if len(wrong):
         raise text.error(int(rows[wrong[0]]), f"{n_bytes[wrong[0]]:g} bytes", "give 0 or more")
-    return _graph(text, n_ranks, source.astype(np.int64), target.astype(np.int64), n_bytes)
-
-
-def _graph(
-    text: _Text, n_ranks: int, source: AnyArray, target: AnyArray, n_bytes: AnyArray
-) -> CommunicationGraph:
-    """Return the graph of edges, if memory for each of the ranks is no more than some 400 MB."""
-    if n_ranks > _MOST_RANKS:
-        raise text.error(
-            0, f"{n_ranks:,} ranks, and graphs have {_MOST_RANKS:,} at most", "number them from 0"
-        )
-    return CommunicationGraph.from_edges(n_ranks, source, target, n_bytes)
+    return CommunicationGraph.from_edges(n_ranks, source.astype(np.int64), target.astype(np.int64), n_bytes)
 
 
 def _read_metis(text: _Text, n_ranks: int | None) -> CommunicationGraph:
@@ -244,12 +237,12 @@ def _table(
 
 def _read_goal(text: _Text, n_ranks: int | None) -> CommunicationGraph:
     found = parse_goal(text.file, text.lines)
-    return _graph(text, found.n_ranks, found.source, found.destination, found.bytes)
+    return CommunicationGraph.from_edges(found.n_ranks, found.source, found.destination, found.bytes)
 
 
 def _read_simgrid(text: _Text, n_ranks: int | None) -> CommunicationGraph:
     found = parse_simgrid(text.file, text.lines)
-    return _graph(text, found.n_ranks, found.source, found.destination, found.bytes)
+    return CommunicationGraph.from_edges(found.n_ranks, found.source, found.destination, found.bytes)
 
 
 _READERS: dict[str, Callable[[_Text, int | None], CommunicationGraph]] = {

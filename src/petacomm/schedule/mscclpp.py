@@ -180,6 +180,13 @@ def read_mscclpp(path: str | os.PathLike[str]) -> MscclppPlan:
     return _PlanReader(str(path)).plan(found)
 
 
+def _shown(value: Any) -> str:
+    """Return a value of JSON for messages; of what has others inside, its kind alone."""
+    if isinstance(value, dict | list):
+        return "an object" if isinstance(value, dict) else "a list"
+    return printable(json.dumps(value)[:40])
+
+
 class _PlanReader:
     """A plan that is read: values of JSON whose kinds nobody has looked at."""
 
@@ -209,7 +216,8 @@ class _PlanReader:
         if self._number(one, "id", n_ranks - 1) != rank:
             self._fail(f"gpu {one['id']} stands in the place of gpu {rank}")
         chunks = [self._number(one, name, MAX_CHUNKS) for name in BUFFERS.values()]
-        gpu = PlanGpu((chunks[0], chunks[1], chunks[2]), n_semaphores=len(one.get("semaphores") or ()))
+        semaphores = self._list(one, "semaphores") if "semaphores" in one else []
+        gpu = PlanGpu((chunks[0], chunks[1], chunks[2]), n_semaphores=len(semaphores))
         if gpu.n_semaphores > MAX_SEMAPHORES:
             self._fail(f"{gpu.n_semaphores} semaphores, and the executor has {MAX_SEMAPHORES}")
         for channel in self._list(one, "channels"):
@@ -316,7 +324,7 @@ class _PlanReader:
 
     def _object(self, value: Any) -> dict[str, Any]:
         if not isinstance(value, dict):
-            self._fail(f"an object is to stand in the place of {printable(json.dumps(value)[:40])}")
+            self._fail(f"an object is to stand in the place of {_shown(value)}")
         return value
 
     def _list(self, one: Mapping[str, Any], name: str) -> list[Any]:
@@ -328,7 +336,7 @@ class _PlanReader:
     def _word(self, one: Mapping[str, Any], name: str, known: Iterable[str] = ()) -> str:
         value = one.get(name)
         if not isinstance(value, str) or (known and value not in known):
-            self._fail(f"'{name}' is {printable(json.dumps(value)[:40])}")
+            self._fail(f"'{name}' is {_shown(value)}")
         return value
 
     def _number(self, one: Mapping[str, Any], name: str, most: int) -> int:
@@ -336,9 +344,7 @@ class _PlanReader:
 
     def _in_range(self, value: Any, most: int, name: str) -> int:
         if type(value) is not int or not 0 <= value <= most:
-            self._fail(
-                f"'{name}' has {printable(json.dumps(value)[:40])}, which is no number from 0 to {most}"
-            )
+            self._fail(f"'{name}' has {_shown(value)}, which is no number from 0 to {most}")
         return value
 
     def _fail(self, what: str) -> NoReturn:

@@ -76,9 +76,7 @@ def mscclpp_plan(schedule: Schedule, name: str | None = None) -> MscclppPlan:
             mend="take fewer ranks or another algorithm",
         )
     gpus = [plan.gpu(groups) for plan in plans]
-    return MscclppPlan(
-        name or schedule.algorithm, schedule.collective, schedule.blocks is None, gpus
-    )  # fmt: skip
+    return MscclppPlan(name or schedule.algorithm, schedule.collective, schedule.blocks is None, gpus)
 
 
 def write_mscclpp(schedule: Schedule, path: str | os.PathLike[str], name: str | None = None) -> Path:

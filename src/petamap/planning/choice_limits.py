@@ -14,7 +14,7 @@ MOST_REGIONS = 1 << 18
 MOST_BLOCKS = 1 << 19
 
 
-def few_enough(layout: TimeLayout, size: int) -> bool:
+def chooses_distribution(layout: TimeLayout, size: int) -> bool:
     """Return whether blocks are few enough for predictions of all distributions, and enough for the ranks."""
     return size <= layout.n_blocks <= MOST_BLOCKS
 

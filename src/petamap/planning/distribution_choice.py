@@ -19,7 +19,7 @@ from petamap.data.config import RunConfig
 from petamap.data.formats.lazy import share_pointing
 from petamap.data.observation import Observation
 from petamap.mapmaking.distribution import STREAMS, Distribution, possible_distributions
-from petamap.planning.choice_limits import HIT_SAMPLES, few_enough, looked_at_regions
+from petamap.planning.choice_limits import HIT_SAMPLES, chooses_distribution, looked_at_regions
 from petamap.planning.node_samples import nodes_of_sky_sample
 from petamap.planning.pixel_coverage import PixelCoverage, compute_pixel_coverage
 from petamap.planning.rank_samples import SampleDistribution, distribute_samples
@@ -59,7 +59,7 @@ def choose_distribution(
     run = ScannedRun.of(config, observations, pixelization)
     if not all(_can_be_looked_at(observation.pointing) for observation in observations):
         return STREAMS
-    if not few_enough(run.layout, comm.size):
+    if not chooses_distribution(run.layout, comm.size):
         return STREAMS
     share_pointing(observations, range(len(observations)), comm)
     machine = local_machine(comm)

@@ -121,7 +121,7 @@ class RankSizes:
         Kinds of streams that have a band of their own, all ranks.
     n_detectors : float
         Detectors of all observations that a rank has samples of.
-    n_samples_looked_at : float
+    n_pixels_looked_at : float
         Pixels that a rank finds for the choice of the distribution; 0 where it is given or not looked at.
     product_columns : tuple of int
         Columns of each product.
@@ -151,7 +151,7 @@ class RankSizes:
     gap_partners: float
     n_kinds: float
     n_detectors: float
-    n_samples_looked_at: float
+    n_pixels_looked_at: float
     product_columns: tuple[int, ...]
     partial: bool
     binned_only: bool = False
@@ -246,7 +246,7 @@ class MessageBounds:
 
     def distribution(self) -> Sent:
         """Return the bound of choosing the distribution: 8 bytes a pixel found, and 16 small collectives."""
-        looked_at = self.sizes.n_samples_looked_at
+        looked_at = self.sizes.n_pixels_looked_at
         return small_collectives(16).plus(Sent(0.0, 4.0, 8 * looked_at)) if looked_at else Sent()
 
     def pointing(self) -> Sent:

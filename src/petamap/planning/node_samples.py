@@ -104,7 +104,7 @@ def nodes_of_sky_sample(occupancy: Occupancy, sample: SkySample, ranks_per_node:
         if number < n_full:
             nodes = ((np.arange(number) + 0.5) * n_full / number).astype(np.int64)
             ranks = (nodes[:, None] * ranks_per_node + np.arange(ranks_per_node)).ravel()
-            occupancy, n_nodes = some_ranks(occupancy, ranks), number
+            occupancy, n_nodes = select_ranks(occupancy, ranks), number
     weights = sample.weights[sample.region_of(occupancy.keys)]
     return RankSample(occupancy, n_nodes, ranks_per_node, size, weights)
 
@@ -139,16 +139,16 @@ def rank_pixels(run: ScannedRun, distribution: SampleDistribution, rank: int) ->
     return keys
 
 
-def some_ranks(occupancy: Occupancy, ranks: Int64Array) -> Occupancy:
+def select_ranks(occupancy: Occupancy, ranks: Int64Array) -> Occupancy:
     """Return the occupancy of keys that some ranks (n,), increasing, hold, by these alone."""
     number = np.full(occupancy.size, -1, np.int32)
     number[ranks] = np.arange(len(ranks))
     holders = number[occupancy.holders]
     kept = holders >= 0
-    return of_kept_pairs(occupancy, kept, holders[kept], len(ranks))
+    return select_pairs(occupancy, kept, holders[kept], len(ranks))
 
 
-def of_kept_pairs(occupancy: Occupancy, kept: BoolArray, holders: Int32Array, size: int) -> Occupancy:
+def select_pairs(occupancy: Occupancy, kept: BoolArray, holders: Int32Array, size: int) -> Occupancy:
     """Return the occupancy of the pairs of a key and a holder that are kept, with new numbers of holders."""
     counts = np.add.reduceat(kept, occupancy.offsets[:-1], dtype=np.int64)
     held = counts > 0

@@ -26,7 +26,7 @@ from petacomm.topology import Machine, load_machine
 from petamap.data.config import RunConfig, require_configuration
 from petamap.mapmaking.bands import StreamBands
 from petamap.mapmaking.distribution import STREAMS, TIME_MAJOR, Distribution, possible_distributions
-from petamap.planning.choice_limits import few_enough, looked_at_regions
+from petamap.planning.choice_limits import chooses_distribution, looked_at_regions
 from petamap.planning.cut_pixels import UnusedSamples, WeightSums
 from petamap.planning.memory_forecast import MemoryForecast
 from petamap.planning.message_bounds import RankSizes, unbounded_parts
@@ -34,7 +34,7 @@ from petamap.planning.node_samples import FEWEST_NODES, nodes_of_sky_sample, sam
 from petamap.planning.pixel_coverage import compute_pixel_coverage
 from petamap.planning.preconditioner_forecast import PreconditionerForecast, forecast_preconditioner
 from petamap.planning.rank_samples import HeldSamples, SampleDistribution, distribute_samples
-from petamap.planning.rank_sizes import SizesOfRanks, model_rows
+from petamap.planning.rank_sizes import SizeForecast, model_rows
 from petamap.planning.sample_forecast import forecast_from_sample
 from petamap.planning.scanned_run import ScannedRun
 from petamap.planning.sky_regions import SkySample, count_regions, full_sky_sample
@@ -431,7 +431,7 @@ class _Planner:
             for name, load in forecast.loads.items()
         }
         memory = self.memory.of(forecast, threads, held)
-        sizes = SizesOfRanks(self.config, self.run, self.looked_at).of(
+        sizes = SizeForecast(self.config, self.run, self.looked_at).of(
             distribution, forecast, occupancy.merge_ranks(threads), held, self.unused.samples
         )
         return RunPrediction(distribution, threads, forecast, seconds, *memory, sizes)
@@ -439,7 +439,11 @@ class _Planner:
     def _looked_at(self, n_pixels: float) -> float:
         """Return the pixels that a rank finds for the choice of the distribution, of those of all ranges."""
         layout, pixelization = self.run.layout, self.run.pixelization
-        if self.config.comm.distribution != AUTO or self.cores == 1 or not few_enough(layout, self.cores):
+        if (
+            self.config.comm.distribution != AUTO
+            or self.cores == 1
+            or not chooses_distribution(layout, self.cores)
+        ):
             return 0.0
         part = looked_at_regions(layout, pixelization) / count_regions(pixelization)
         return 2 * part * n_pixels / self.cores

@@ -28,7 +28,7 @@ _SCALARS = frozenset({"hits", "rcond"})
 
 
 @dataclass(frozen=True)
-class SizesOfRanks:
+class SizeForecast:
     """Sizes of the ranks of a run with any distribution of its data.
 
     Attributes
@@ -82,7 +82,7 @@ class SizesOfRanks:
             gap_partners=self._gap_partners(forecast.size, held, ends) if n_gaps else 0.0,
             n_kinds=self._n_kinds(),
             n_detectors=float(max(len(one.streams) for one in held)),
-            n_samples_looked_at=self.looked_at,
+            n_pixels_looked_at=self.looked_at,
             product_columns=self._columns(n_stokes),
             partial=is_partial(self.run.pixelization, round(forecast.n_global.value)),
             binned_only=self.config.solver.binned_only,

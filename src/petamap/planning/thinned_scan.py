@@ -28,7 +28,7 @@ from petamap.mapmaking import _mapmaking
 from petamap.mapmaking.distribution import Distribution
 from petamap.mapmaking.target import prepare_observations
 from petamap.mapmaking.time_layout import TimeLayout
-from petamap.planning.node_samples import of_kept_pairs, some_ranks
+from petamap.planning.node_samples import select_pairs, select_ranks
 from petamap.planning.pixel_coverage import compute_pixel_coverage
 from petamap.planning.rank_samples import HeldSamples, SampleDistribution, distribute_samples
 from petamap.planning.scanned_run import ScannedRun
@@ -253,7 +253,7 @@ class ThinnedScan:
         number = min(n_nodes, max(3, _N_PARTNERS // ranks_per_node))
         nodes = ((np.arange(number) + 0.5) * n_nodes / number).astype(np.int64)
         ranks = (nodes[:, None] * ranks_per_node + np.arange(ranks_per_node)).ravel()
-        sampled = some_ranks(occupancy, ranks[ranks < self._size])
+        sampled = select_ranks(occupancy, ranks[ranks < self._size])
         each = max(1.0, self._run.pixelization.n_pix / (64 * n_coarse))
         weights = np.full(len(sampled.keys), each)
         return RankSample(sampled, number, ranks_per_node, self._size, weights)
@@ -393,7 +393,7 @@ def thin_occupancy(occupancy: Occupancy, part: float, seed: int) -> Occupancy:
     if part >= 1:
         return occupancy
     kept = np.random.default_rng(seed).random(len(occupancy.holders), np.float32) < part
-    return of_kept_pairs(occupancy, kept, occupancy.holders[kept], occupancy.size)
+    return select_pairs(occupancy, kept, occupancy.holders[kept], occupancy.size)
 
 
 def _filling(ranks: Sequence[tuple[Int64Array, float]], shift: int, seen: FloatArray) -> float:

@@ -39,7 +39,7 @@ def checked_columns(
     return tuple(names), units
 
 
-def wanted_names(names: Any) -> tuple[str, ...]:
+def requested_columns(names: Any) -> tuple[str, ...]:
     """Return names of columns, one or a sequence of them.
 
     Raises
@@ -56,7 +56,7 @@ def wanted_names(names: Any) -> tuple[str, ...]:
     return found
 
 
-def no_array(pixelization: Pixelization) -> ConfigError:
+def map_as_array_error(pixelization: Pixelization) -> ConfigError:
     """Return the error of a map that is taken for an array, whose order would not be known."""
     return ConfigError(
         f"a map on {type(pixelization).__name__} is no array",

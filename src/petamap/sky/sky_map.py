@@ -14,7 +14,7 @@ from petacomm.base.threads import available_threads
 from petacomm.base.typing import BoolArray, FloatArray
 from petacomm.base.units import as_number
 from petamap.sky.map_arithmetic import combine_maps, combine_with_numbers, keep_pixels
-from petamap.sky.map_columns import checked_columns, no_array, wanted_names
+from petamap.sky.map_columns import checked_columns, map_as_array_error, requested_columns
 from petamap.sky.map_conventions import FRAME_LETTERS, iau_to_cosmo_signs
 from petamap.sky.map_degrading import degrade_map, degrading_factor
 from petamap.sky.map_display import map_html, map_text
@@ -110,7 +110,7 @@ class SkyMap:
         return np.asarray(np.isfinite(self.values).all(axis=0))
 
     def __getitem__(self, names: str | tuple[str, ...]) -> SkyMap:
-        wanted = wanted_names(names)
+        wanted = requested_columns(names)
         for name in wanted:
             if name not in self.names:
                 raise DataError(f"no column '{name}'", mend=did_you_mean(str(name), list(self.names)))
@@ -119,7 +119,7 @@ class SkyMap:
         return replace(self, values=self.values[rows], names=wanted, units=units)
 
     def __array__(self, *_: Any, **__: Any) -> Any:
-        raise no_array(self.pixelization)
+        raise map_as_array_error(self.pixelization)
 
     __array_ufunc__ = None  # numpy leaves number * map to the map
 

@@ -1,9 +1,11 @@
 """Graphs from files, and the errors of malformed files."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from graphs import as_dict
+from parsers import made_recording
 
 from petacomm.base.errors import ConfigError
 from petacomm.mapping.graph_files import read_graph
@@ -102,5 +104,12 @@ def test_the_number_of_ranks_is_checked(tmp_path: Path) -> None:
 )
 def test_few_bytes_take_no_memory_of_many_ranks(tmp_path: Path, name: str, content: str) -> None:
     (tmp_path / name).write_text(content)
-    with pytest.raises(ConfigError, match=rf"{name}:1: 4\d\d,\d*,\d* ranks, and graphs have 33,554,432"):
+    with pytest.raises(ConfigError, match=rf"{name}: a graph of 4\d\d,\d*,\d* ranks") as caught:
         read_graph(tmp_path / name)
+    assert caught.value.mend == "give 1 to 33,554,432"
+
+
+def test_small_recordings_take_no_memory_of_many_ranks(tmp_path: Path) -> None:
+    replace(made_recording(), n_ranks=444_444_444).save(tmp_path / "a.npz")
+    with pytest.raises(ConfigError, match=r"a\.npz: a graph of 444,444,444 ranks"):
+        read_graph(tmp_path / "a.npz")

@@ -244,7 +244,8 @@ def data_of(operations):
         (lambda plan, ops: ops.extend([{"name": "nop"}] * MAX_OPERATIONS), "has room for 64"),
         (lambda plan, ops: ops.append({"name": "signal", "channel_ids": [0]}), "gpu 1 signals gpu 0"),
         (lambda plan, ops: ops.append({"name": "wait", "channel_ids": [5]}), "'channel_ids' has 5"),
-        (lambda plan, ops: ops.append([]), "an object is to stand"),
+        (lambda plan, ops: ops.append([]), "an object is to stand in the place of a list"),
+        (lambda plan, ops: plan["gpus"][1].update(semaphores=3), "gpu 1: lacks a list 'semaphores'"),
     ],
 )  # fmt: skip
 def test_wrong_files_are_refused(change, said, tmp_path):

@@ -113,7 +113,7 @@ def sizes(**changes):
         size=16_384, n_nodes=128, ranks_per_node=128, n_stokes=3, n_keys=1e5, n_owned=3e3, n_chunks=3e3,
         n_held=1e5, n_global=5e7, n_pix=50_331_648, to_owners=ExchangedRows(9000, 9e4),
         to_ghosts=ExchangedRows(9000, 9e4), n_samples=4e6, n_gaps=0, n_shared_gaps=0, gap_partners=0,
-        n_kinds=12, n_detectors=12, n_samples_looked_at=0, product_columns=(3, 1), partial=False,
+        n_kinds=12, n_detectors=12, n_pixels_looked_at=0, product_columns=(3, 1), partial=False,
     )  # fmt: skip
     return dataclasses.replace(made, **changes)
 

@@ -14,7 +14,7 @@ from petamap.data.config import load_config, parse_config
 from petamap.examples import find_example
 from petamap.mapmaking.distribution import STREAMS, TIME_MAJOR
 from petamap.planning import plan as plan_module
-from petamap.planning.node_samples import some_ranks
+from petamap.planning.node_samples import select_ranks
 from petamap.planning.plan import plan
 from petamap.planning.plan_table import plan_json, plan_table
 from petamap.planning.scanned_run import ScannedRun
@@ -143,7 +143,7 @@ def test_holders_are_left_with_a_probability_each():
 
 def test_some_ranks_keep_their_keys():
     keys = [np.arange(10 * rank, 10 * rank + 15) for rank in range(6)]
-    some = some_ranks(Occupancy.from_rank_keys(keys), np.array([1, 4]))
+    some = select_ranks(Occupancy.from_rank_keys(keys), np.array([1, 4]))
     expected = Occupancy.from_rank_keys([keys[1], keys[4]])
     for name in ("keys", "offsets", "holders", "size"):
         assert np.array_equal(getattr(some, name), getattr(expected, name))
