@@ -59,7 +59,7 @@ def median_bounds(values: Sequence[float], error: float) -> tuple[float, float]:
     return (ordered[k - 1], ordered[n - k]) if k else (0.0, math.inf)
 
 
-def select_algorithm(times: Mapping[str, Sequence[float]]) -> AlgorithmChoice:
+def select_algorithm(times: Mapping[str, Sequence[float]], refused: Sequence[str] = ()) -> AlgorithmChoice:
     """Return the algorithm of a cell whose gain has the largest lower bound, or the default.
 
     Parameters
@@ -67,6 +67,8 @@ def select_algorithm(times: Mapping[str, Sequence[float]]) -> AlgorithmChoice:
     times : mapping of str to sequence of float
         Seconds of "default" and of each algorithm, in rounds in which all take turns. An algorithm may have
         fewer rounds than the default, if it was given up.
+    refused : sequence of str
+        Algorithms that are not to be chosen.
 
     Returns
     -------
@@ -80,7 +82,7 @@ def select_algorithm(times: Mapping[str, Sequence[float]]) -> AlgorithmChoice:
         if not ratios:
             continue
         low, high = median_bounds(ratios, _ERROR / len(others))
-        if low > max(_CLEAR, best.low):
+        if low > max(_CLEAR, best.low) and name not in refused:
             best = AlgorithmChoice(name, float(np.median(ratios)), low, high)
     return best
 

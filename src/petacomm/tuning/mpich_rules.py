@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from petacomm.base.errors import ResourceError
 from petacomm.tuning.choice import size_bands
@@ -23,33 +23,63 @@ _ALGORITHMS: dict[str, tuple[str, ...]] = {
         "recursive_doubling", "reduce_scatter_allgather", "ring", "recursive_multiplying", "recexch", "tree",
         "k_reduce_scatter_allgather",
     ),
-    "bcast": ("binomial", "scatter_recursive_doubling_allgather", "scatter_ring_allgather", "tree"),
+    "bcast": (
+        "binomial", "scatter_recursive_doubling_allgather", "scatter_ring_allgather", "tree",
+        "pipelined_tree",
+    ),
     "reduce": ("binomial", "reduce_scatter_gather"),
     "allgather": ("brucks", "recursive_doubling", "ring", "k_brucks", "recexch_doubling", "recexch_halving"),
     "alltoall": ("brucks", "pairwise", "scattered", "k_brucks"),
     "reduce_scatter_block": ("recursive_halving", "recursive_doubling", "pairwise"),
-    "barrier": ("k_dissemination",),
+    "barrier": ("k_dissemination", "recexch"),
 }  # fmt: skip
 _RADICES = (2, 4, 8)
-# The variable that is the radix of an algorithm, and its further parameters in the file, which are those that
-# the library's variables have by themselves: what the file leaves out is not set at all.
-_RADIX: dict[tuple[str, str], tuple[str, tuple[str, ...]]] = {
-    ("allreduce", "recursive_multiplying"): ("MPIR_CVAR_ALLREDUCE_RECURSIVE_MULTIPLYING_KVAL", ()),
-    ("allreduce", "recexch"): ("MPIR_CVAR_ALLREDUCE_RECEXCH_KVAL", ("single_phase_recv=0",)),
-    ("allreduce", "tree"): (
-        "MPIR_CVAR_ALLREDUCE_TREE_KVAL",
-        ("tree_type=knomial_1", "chunk_size=0", "buffer_per_child=0"),
+
+
+class _Parameters(NamedTuple):
+    """Parameters of an algorithm in the file: what the file leaves out is not set at all."""
+
+    radix: str  # variable that is "k="
+    fixed: tuple[str, ...] = ()  # those that the library's variables have by themselves
+    radices: tuple[int, ...] = _RADICES
+    chunk: str = ""  # variable that is "chunk_size="
+    chunk_sizes: tuple[int, ...] = ()
+
+    def settings(self, n_ranks: int) -> dict[str, dict[str, int]]:
+        """Return the variables and values of each set of parameters, by its words in the file."""
+        found = {f"k={k}": {self.radix: k} for k in self.radices if k <= n_ranks}
+        if not self.chunk:
+            return found
+        return {
+            f"{words} chunk_size={size}": setting | {self.chunk: size}
+            for words, setting in found.items()
+            for size in self.chunk_sizes
+        }
+
+
+_ONE_PHASE = ("single_phase_recv=0",)
+_TREE = ("tree_type=kary", "is_non_blocking=1")
+_PARAMETERS: dict[tuple[str, str], _Parameters] = {
+    ("allreduce", "recursive_multiplying"): _Parameters("MPIR_CVAR_ALLREDUCE_RECURSIVE_MULTIPLYING_KVAL"),
+    ("allreduce", "recexch"): _Parameters("MPIR_CVAR_ALLREDUCE_RECEXCH_KVAL", _ONE_PHASE),
+    ("allreduce", "tree"): _Parameters(
+        "MPIR_CVAR_ALLREDUCE_TREE_KVAL", ("tree_type=knomial_1", "chunk_size=0", "buffer_per_child=0")
     ),
-    ("allreduce", "k_reduce_scatter_allgather"): (
-        "MPIR_CVAR_ALLREDUCE_RECEXCH_KVAL",
-        ("single_phase_recv=0",),
+    ("allreduce", "k_reduce_scatter_allgather"): _Parameters("MPIR_CVAR_ALLREDUCE_RECEXCH_KVAL", _ONE_PHASE),
+    ("bcast", "tree"): _Parameters("MPIR_CVAR_BCAST_TREE_KVAL", _TREE),
+    ("bcast", "pipelined_tree"): _Parameters(
+        "MPIR_CVAR_BCAST_TREE_KVAL",
+        (*_TREE, "recv_pre_posted=0"),
+        (1, *_RADICES),
+        "MPIR_CVAR_BCAST_TREE_PIPELINE_CHUNK_SIZE",
+        (8192, 65536),
     ),
-    ("bcast", "tree"): ("MPIR_CVAR_BCAST_TREE_KVAL", ("tree_type=kary", "is_non_blocking=1")),
-    ("allgather", "k_brucks"): ("MPIR_CVAR_ALLGATHER_BRUCKS_KVAL", ()),
-    ("allgather", "recexch_doubling"): ("MPIR_CVAR_ALLGATHER_RECEXCH_KVAL", ("single_phase_recv=0",)),
-    ("allgather", "recexch_halving"): ("MPIR_CVAR_ALLGATHER_RECEXCH_KVAL", ("single_phase_recv=0",)),
-    ("alltoall", "k_brucks"): ("MPIR_CVAR_ALLTOALL_BRUCKS_KVAL", ()),
-    ("barrier", "k_dissemination"): ("MPIR_CVAR_BARRIER_DISSEM_KVAL", ()),
+    ("allgather", "k_brucks"): _Parameters("MPIR_CVAR_ALLGATHER_BRUCKS_KVAL"),
+    ("allgather", "recexch_doubling"): _Parameters("MPIR_CVAR_ALLGATHER_RECEXCH_KVAL", _ONE_PHASE),
+    ("allgather", "recexch_halving"): _Parameters("MPIR_CVAR_ALLGATHER_RECEXCH_KVAL", _ONE_PHASE),
+    ("alltoall", "k_brucks"): _Parameters("MPIR_CVAR_ALLTOALL_BRUCKS_KVAL"),
+    ("barrier", "k_dissemination"): _Parameters("MPIR_CVAR_BARRIER_DISSEM_KVAL"),
+    ("barrier", "recexch"): _Parameters("MPIR_CVAR_BARRIER_RECEXCH_KVAL", _ONE_PHASE),
 }
 _POWER_OF_TWO = {("allgather", "recursive_doubling"), ("bcast", "scatter_recursive_doubling_allgather")}
 # Conditions of algorithms that the library's own table has before them, too.
@@ -76,12 +106,13 @@ def mpich_candidates(tools: ToolInterface, collective: str, n_ranks: int) -> dic
         if name not in names or ((collective, name) in _POWER_OF_TWO and not power):
             continue
         setting = {variable: names.index(name)}
-        if (collective, name) not in _RADIX:
+        parameters = _PARAMETERS.get((collective, name))
+        if parameters is None:
             found[name] = setting
             continue
-        radix, _ = _RADIX[collective, name]
-        if tools.has(radix):
-            found |= {f"{name} k={k}": setting | {radix: k} for k in _RADICES if k <= n_ranks}
+        for words, values in parameters.settings(n_ranks).items():
+            if all(map(tools.has, values)):
+                found[f"{name} {words}"] = setting | values
     return found
 
 
@@ -156,10 +187,11 @@ def _rules_of_sizes(
 
 
 def _leaf(collective: str, name: str, own: dict[str, Any]) -> dict[str, Any]:
-    algorithm, *parameters = name.split()
-    parameters += _RADIX.get((collective, algorithm), ("", ()))[1]
+    algorithm, *words = name.split()
+    known = _PARAMETERS.get((collective, algorithm))
+    words += known.fixed if known else ()
     leaf: dict[str, Any] = {
-        f"algorithm=MPIR_{collective.capitalize()}_intra_{algorithm}": {one: {} for one in parameters}
+        f"algorithm=MPIR_{collective.capitalize()}_intra_{algorithm}": {one: {} for one in words}
     }
     many = {"count<pow2": own, "count=any": leaf}
     if (collective, algorithm) in _BUILT_IN_OPERATION:

@@ -28,6 +28,7 @@ SIZES = (8, 64, 512, 4096, 32768, 262144, 1048576)
 Cell = tuple[str, int]
 _LOSS = 0.99  # a rule whose jobs are slower than those without is taken back
 _PAIRS = 3  # jobs with and without rules, of a check
+_CHOICES = 3  # algorithms of a cell that jobs may try to confirm, one after the other
 _HEAD = ("ranks", "library", "kind", "settings", "wrong", "commutative")
 _PROGRAM = "import sys; from petacomm.tuning.measurement import run_measurement as run; run(*sys.argv[1:])"
 
@@ -52,8 +53,8 @@ class Tuning:
     choices : mapping of (str, int) to AlgorithmChoice
     checked : mapping of (str, int) to sequence of float
         Time without the rules by that with them, for each pair of jobs of the last check.
-    withdrawn : sequence of (str, int)
-        Cells whose choice jobs with the rules did not confirm.
+    refused : mapping of (str, int) to list of str
+        Algorithms of cells that jobs with the rules did not confirm.
     wrong : sequence of str
         Algorithms whose results are wrong.
     commutative : bool
@@ -68,7 +69,7 @@ class Tuning:
     times: Mapping[Cell, Mapping[str, Sequence[float]]]
     choices: dict[Cell, AlgorithmChoice]
     checked: dict[Cell, list[float]] = field(default_factory=dict)
-    withdrawn: list[Cell] = field(default_factory=list)
+    refused: dict[Cell, list[str]] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
     commutative: bool = False
 
@@ -76,6 +77,10 @@ class Tuning:
     def chosen(self) -> dict[Cell, str]:
         """Algorithm of each cell that has a rule."""
         return {cell: choice.name for cell, choice in self.choices.items() if choice.name != DEFAULT}
+
+    def is_withdrawn(self, cell: Cell) -> bool:
+        """Return whether a cell has no rule, as jobs confirmed none."""
+        return cell in self.refused and cell not in self.chosen
 
     def checked_gain(self, cell: Cell) -> float:
         """Return the median gain of a cell in jobs with the rules; 1 where no rule changes it."""
@@ -92,7 +97,7 @@ class Tuning:
             cell = (collective, size)
             cells.append({
                 "collective": collective, "bytes": size, "choice": asdict(self.choices[cell]),
-                "checked": self.checked.get(cell, []), "withdrawn": cell in self.withdrawn,
+                "checked": self.checked.get(cell, []), "refused": self.refused.get(cell, []),
                 "seconds": times,
             })  # fmt: skip
         head = {name: getattr(self, name) for name in _HEAD}
@@ -149,14 +154,14 @@ def tune_collectives(
         progress.end()
         tuning = _chosen(result)
         tuning.commutative = commutative and tuning.kind == "open-mpi"
-        for phase in ("confirm", "check"):
-            if not tuning.chosen:
-                break
-            progress.begin(phase, 2 * _PAIRS, "jobs")
-            gains = _compared(launcher, scratch, tuning, write_rules(tuning, scratch), seconds, progress)
-            progress.end()
-            withdraw_unconfirmed(tuning, gains)
-            tuning.checked = {cell: gains[cell] for cell in tuning.chosen}
+        confirmed: set[Cell] = set()
+        for last in (False,) * (_CHOICES - 1) + (True,):
+            cells = [cell for cell in tuning.chosen if cell not in confirmed]
+            gains = _compared(launcher, scratch, tuning, "confirm", cells, seconds, progress)
+            confirmed |= revise_choices(tuning, gains, last)
+        gains = _compared(launcher, scratch, tuning, "check", list(confirmed), seconds, progress)
+        revise_choices(tuning, gains, last=True)
+        tuning.checked = {cell: gains[cell] for cell in tuning.chosen}
         return tuning
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -217,12 +222,17 @@ def _compared(
     launcher: Sequence[str],
     scratch: Path,
     tuning: Tuning,
-    variables: Mapping[str, str],
+    phase: str,
+    cells: Sequence[Cell],
     seconds: float,
     progress: Progress,
 ) -> dict[Cell, list[float]]:
-    """Return gains of the rules in pairs of jobs, for the cells that they change."""
-    gains: dict[Cell, list[float]] = {cell: [] for cell in tuning.chosen}
+    """Return gains of the rules in pairs of jobs, for some cells that they change."""
+    gains: dict[Cell, list[float]] = {cell: [] for cell in cells}
+    if not gains:
+        return gains
+    variables = write_rules(tuning, scratch)
+    progress.begin(phase, 2 * _PAIRS, "jobs")
     for pair in range(_PAIRS):
         taken = {}
         for with_rules in (bool(pair % 2), not pair % 2):
@@ -233,15 +243,25 @@ def _compared(
             progress.advance(1)
         for cell, own, ruled in zip(gains, taken[False], taken[True], strict=True):
             gains[cell].append(own / ruled)
+    progress.end()
     return gains
 
 
-def withdraw_unconfirmed(tuning: Tuning, gains: Mapping[Cell, Sequence[float]]) -> None:
-    """Take back choices that jobs with the rules do not confirm."""
+def revise_choices(tuning: Tuning, gains: Mapping[Cell, Sequence[float]], last: bool) -> set[Cell]:
+    """Refuse choices that jobs with the rules do not confirm, and return the cells that they do confirm.
+
+    A cell whose choice is refused gets the best of the others, or the default if it is the last time.
+    """
+    confirmed = set()
     for cell, ratios in gains.items():
-        if np.median(ratios) < 1 or min(ratios) < _LOSS:
-            tuning.choices[cell] = AlgorithmChoice(DEFAULT)
-            tuning.withdrawn.append(cell)
+        if np.median(ratios) >= 1 and min(ratios) >= _LOSS:
+            confirmed.add(cell)
+            continue
+        refused = tuning.refused.setdefault(cell, [])
+        refused.append(tuning.choices[cell].name)
+        again = AlgorithmChoice(DEFAULT) if last else select_algorithm(tuning.times[cell], refused)
+        tuning.choices[cell] = again
+    return confirmed
 
 
 def _measured(

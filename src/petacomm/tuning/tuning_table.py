@@ -24,7 +24,7 @@ def tuning_table(tuning: Tuning) -> str:
         own = _seconds(float(np.median(times[DEFAULT])))
         row = [collective, format_bytes(size) if size else "", own]
         if choice.name == DEFAULT:
-            note = "withdrawn" if (collective, size) in tuning.withdrawn else ""
+            note = "withdrawn" if tuning.is_withdrawn((collective, size)) else ""
             rows.append([*row, "default", "", "", note, ""])
             continue
         taken = _seconds(float(np.median(times[choice.name])))

@@ -110,7 +110,7 @@ def _compare_or_list(config: RunConfig, listing: Path) -> None:
     """Compare the files that a run reads with a list of their SHA-256, or write it."""
     from petamap.data.input_files import check_hashes, input_files, write_hashes
 
-    files = input_files(config)
+    files = [path for path in input_files(config) if path.resolve() != listing.resolve()]
     if not (files or listing.exists()):
         raise ConfigError("no file is read", mend="leave --hash away")
     if listing.exists():

@@ -54,7 +54,7 @@ def _named(options: Any) -> dict[str, str]:
     return {
         name: value
         for name, (field, value) in held.items()
-        if isinstance(value, str) and field.holds_path(value)
+        if isinstance(value, str) and value and field.holds_path(value)
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from petacomm.base.arguments import real_array
 from petacomm.base.errors import DataError
 from petacomm.base.typing import BoolArray, FloatArray
 from petacomm.base.units import plain_values
@@ -31,6 +32,13 @@ def noise_psd(model: OneOverF | TabulatedPsd, frequencies: FloatArray) -> FloatA
     float64 (n,)
         K^2/Hz; infinite at zero frequency for a 1/f model with fmin = 0.
 
+    Raises
+    ------
+    ConfigError
+        If the unit of the frequencies is none of frequency.
+    DataError
+        If they are no real numbers.
+
     Examples
     --------
     >>> import numpy as np
@@ -38,7 +46,7 @@ def noise_psd(model: OneOverF | TabulatedPsd, frequencies: FloatArray) -> FloatA
     >>> petamap.noise_psd(petamap.OneOverF(net=3.0), np.array([0.1, 1.0]))
     array([18., 18.])
     """
-    frequencies = np.asarray(plain_values(frequencies, "frequency", "frequencies"), np.float64)
+    frequencies = real_array(plain_values(frequencies, "frequency", "frequencies"), "frequencies")
     if isinstance(model, TabulatedPsd):
         return _interpolated(model, frequencies)
     white = 2 * model.net**2

@@ -12,6 +12,8 @@ from petacomm.recording.recording import CALLS, COLLECTIVES, MESSAGES, RankGroup
 from petacomm.tuning import AlgorithmChoice, Tuning
 from petacomm.tuning.tuning_table import environment_text, saving_table, tuning_table
 
+NAMES = ("default", "ring", "tree k=2")
+
 
 def made_tuning():
     times = {
@@ -111,10 +113,18 @@ def test_libraries_whose_algorithms_are_not_known_are_told(library, mend, tmp_pa
     assert library in said and mend in said and not any((tmp_path / "x").iterdir())
 
 
-def test_choices_that_jobs_do_not_confirm_are_withdrawn():
-    from petacomm.tuning.tuning_job import withdraw_unconfirmed
+def test_choices_that_jobs_do_not_confirm_give_way_to_the_next_and_are_withdrawn():
+    from petacomm.tuning.tuning_job import revise_choices
 
-    tuning = made_tuning()
-    withdraw_unconfirmed(tuning, {("allreduce", 1024): [1.5, 0.9, 1.4]})
-    assert not tuning.chosen and tuning.withdrawn == [("allreduce", 1024)]
+    tuning, cell = made_tuning(), ("allreduce", 1024)
+    tuning.times[cell] |= {
+        name: [seconds] * 20 for name, seconds in zip(NAMES, (4e-5, 2e-5, 3e-5), strict=True)
+    }
+    assert revise_choices(tuning, {cell: [1.5, 1.2, 1.4]}, last=False) == {cell}
+    assert tuning.choices[cell].name == "ring"
+    assert not revise_choices(tuning, {cell: [1.5, 0.9, 1.4]}, last=False)
+    assert tuning.choices[cell].name == "tree k=2" and not tuning.is_withdrawn(cell)
+    assert not revise_choices(tuning, {cell: [0.995, 0.995, 1.4]}, last=True)
+    assert not tuning.chosen and tuning.is_withdrawn(cell)
+    assert tuning.refused == {cell: ["ring", "tree k=2"]}
     assert tuning.checked_gain(("barrier", 0)) == 1.0

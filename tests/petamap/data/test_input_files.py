@@ -114,6 +114,17 @@ def test_a_list_of_hashes_is_written_then_compared(folder, capsys):
     assert f"{path}: has changed: {folder}/list.sha256 has another SHA-256 (copy" in capsys.readouterr().err
 
 
+def test_a_list_within_a_folder_that_is_read_is_none_of_its_files(tmp_path, capsys):
+    (tmp_path / "streams").mkdir()
+    (tmp_path / "streams" / "one").write_text("no stream")
+    text = SCAN[: SCAN.index("[[source]]")]
+    (tmp_path / "read.toml").write_text(f'{text}[[source]]\nkind = "table"\npath = "streams"\n')
+    words = ["check", str(tmp_path / "read.toml"), "--hash", str(tmp_path / "streams" / "list.sha256")]
+    for said in ("wrote", "1 file as"):
+        main(words)
+        assert said in capsys.readouterr().err
+
+
 def test_a_listed_file_that_is_gone_is_named(folder, capsys):
     words = ["check", str(folder / "read.toml"), "--hash", str(folder / "list")]
     (path,) = (folder / "toast").glob("*.h5")
@@ -150,6 +161,17 @@ def test_without_files(tmp_path, capsys):
     assert "no file is read" in capsys.readouterr().err
     assert main(["check", str(tmp_path / "scan.toml")]) == 0
     assert "checksums" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "source",
+    ['kind = "madmap1"\ntod = "data.csv"\nfilters = "data.csv"', 'kind = "table"\npath = "data.csv"'],
+)
+def test_paths_that_are_not_given_name_no_files(source, tmp_path):
+    text = f"{SCAN[: SCAN.index('[[source]]')]}[[source]]\n{source}\n"
+    for name in ("data.csv", "other.txt"):
+        (tmp_path / name).write_text("")
+    assert input_files(parse_config(text, tmp_path / "read.toml")) == [tmp_path / "data.csv"]
 
 
 def test_all_options_that_name_files_count(tmp_path):
