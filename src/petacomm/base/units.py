@@ -63,23 +63,32 @@ _SYMBOL_OF = {symbol.casefold(): symbol for symbol in _CASELESS} | {
     name.casefold(): symbol for symbol, names in _NAMES.items() for name in names
 }
 _WORD = re.compile(r"[^\W\d_]+")
+_NUMBER = re.compile(r"[+-]?(\d[\d_]*\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 _PERCENTAGE = re.compile(r"(?P<number>[0-9]{1,9}(\.[0-9]{1,9})?)% of (?P<whole>\w+)", re.ASCII)
+
+
+def split_quantity(text: str) -> tuple[str, str]:
+    """Return the number and the unit of a text, with or without a space between them."""
+    text = text.strip()
+    found = _NUMBER.match(text)
+    number = found[0] if found else text.partition(" ")[0]
+    return number, " ".join(text[len(number) :].split())
 
 
 def parse_quantity(text: str, dimension: str) -> float:
     """Return a quantity such as ``"7.5 arcmin"`` as a number in the internal unit of `dimension`.
 
-    Names of units are understood beside their symbols, ``"2 hours"`` as ``"2 h"``, in capitals or not; so are
-    symbols, ``"10 hz"``, unless capitals would make another unit of them, as of mHz and MHz.
+    A space before the unit may be left out, as in ``"3h"``. Names of units are understood beside their
+    symbols, ``"2 hours"`` as ``"2 h"``, in capitals or not; so are symbols, ``"10 hz"``, unless capitals
+    would make another unit of them, as of mHz and MHz.
 
     Raises
     ------
     ConfigError
         If the text is not a number followed by a unit of that dimension.
     """
-    number, _, unit = text.strip().partition(" ")
+    number, unit = split_quantity(text)
     factors = _FACTORS[dimension]
-    unit = " ".join(unit.split())
     symbol = unit if unit in factors else _WORD.sub(_symbol, unit)
     if symbol not in factors:
         raise ConfigError(

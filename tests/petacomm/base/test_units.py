@@ -34,6 +34,9 @@ from petacomm.base.units import (
         ("1 GiB", "bytes", 2.0**30),
         ("250 nK", "temperature", 250e-9),
         ("2 hours", "time", 7200.0),
+        ("3h", "time", 10800.0),
+        ("1e-3s", "time", 1e-3),
+        ("60uK s^0.5", "noise", 60e-6),
         ("2 Hours", "time", 7200.0),
         ("90 sec", "time", 90.0),
         ("3 minutes", "time", 180.0),
@@ -80,7 +83,8 @@ def test_constants():
         ("3 furlongs", "time", "(understood: s, ms, us, ns, min, h, day, year, and their names, as second)"),
         ("64 gb", "bytes", "did you mean 'GB'?"),
         ("7.5", "angle", "unknown angle unit ''"),
-        ("7.5arcmin", "angle", "unit"),
+        ("7.5arcmens", "angle", "unknown angle unit 'arcmens' in '7.5arcmens' (did you mean 'arcmin'?"),
+        ("1e3", "time", "unknown time unit ''"),
         ("x deg", "angle", "not a number"),
         ("1 Hz", "time", "unknown time unit 'Hz'"),
         ("", "bytes", "unit"),
@@ -128,4 +132,9 @@ def test_what_has_no_unit_stays_as_it_is():
 def test_all_units_of_all_dimensions_are_parsed(number, data):
     dimension = data.draw(st.sampled_from(sorted(units_by_dimension())))
     unit = data.draw(st.sampled_from(units_by_dimension()[dimension]))
-    assert parse_quantity(f"{number!r} {unit}", dimension) == number * parse_quantity(f"1 {unit}", dimension)
+    value = number * parse_quantity(f"1 {unit}", dimension)
+    assert (
+        parse_quantity(f"{number!r} {unit}", dimension)
+        == parse_quantity(f"{number!r}{unit}", dimension)
+        == value
+    )

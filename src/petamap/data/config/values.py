@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from petacomm.base.errors import ConfigError, did_you_mean
-from petacomm.base.units import parse_percentage, parse_quantity
+from petacomm.base.units import parse_percentage, parse_quantity, split_quantity
 from petamap.data.config.document import Value
 from petamap.data.config.fields import OptionField
 
@@ -148,7 +148,7 @@ def _with_unit(field: OptionField, value: Value) -> int | float:
 def _quantity(text: str, field: OptionField, value: Value) -> float:
     if value.untyped and _NUMBER.fullmatch(text) and float(text) == 0:
         return 0.0
-    number = text.strip().partition(" ")[0]
+    number, _ = split_quantity(text)
     if _NUMBER.fullmatch(text.strip()) or not (_NUMBER.fullmatch(number) or number.lstrip("+-")[:3] in _ODD):
         raise TypeError
     assert field.dimension is not None
