@@ -8,6 +8,7 @@ from petacomm.mpi import Communicator
 from petamap.data.node_reads import Read, share_reads
 from petamap.data.observation import Signal, flag_reads, pointing_reads, share_signals, signal_reads
 from petamap.mapmaking.projection import Projection
+from petamap.mapmaking.stream_table import TimeStream
 
 
 def share_samples(
@@ -40,9 +41,21 @@ def _reads(
         start, stop = stream.recorded_range(segment.start, segment.stop)
         if start >= stop:
             continue
-        if pointing:
-            observation = projection.observations[stream.observation]
-            yield from pointing_reads(observation.pointing, stream.detector, start, stop)
-            yield from flag_reads(observation.flags, stream.detector, start, stop)
-        for signals in datasets:
-            yield from signal_reads(signals[stream.observation], stream.detector, start, stop)
+        # pixel and signal may be of one record, which is still there where the second is asked for
+        yield from dict.fromkeys(_segment_reads(projection, datasets, pointing, stream, start, stop))
+
+
+def _segment_reads(
+    projection: Projection,
+    datasets: Sequence[Sequence[Sequence[Signal]]],
+    pointing: bool,
+    stream: TimeStream,
+    start: int,
+    stop: int,
+) -> Iterator[Read]:
+    if pointing:
+        observation = projection.observations[stream.observation]
+        yield from pointing_reads(observation.pointing, stream.detector, start, stop)
+        yield from flag_reads(observation.flags, stream.detector, start, stop)
+    for signals in datasets:
+        yield from signal_reads(signals[stream.observation], stream.detector, start, stop)

@@ -163,3 +163,24 @@ def test_each_sample_is_read_once_a_run_and_node(n_ranks, per_node, monkeypatch)
     if per_node:
         monkeypatch.setenv("PETAMAP_RANKS_PER_NODE", per_node)
     run_ranks(check_reads, n_ranks)
+
+
+def test_pixel_and_signal_of_a_record_are_read_together_as_they_are_asked_for(tmp_path):
+    """One rank alone keeps no samples before a pass of binning."""
+    write_files(tmp_path)
+    text = READ.format(map=MAPS["madmap1"], distribution="auto", kind="madmap1") + PATHS["madmap1"]
+    text = text.replace("n_lag = 64", 'kernel = "white"').replace("max_iterations = 2", "binned_only = true")
+    config, counts, kept = parse_config(text, tmp_path / "run.toml"), Counter(), []
+    announce = read_ahead.ReadAhead.announce
+
+    def announced(self, ranges, shared):
+        kept.append(list(shared))
+        announce(self, ranges, shared)
+
+    block_in_a_piece = mock.patch.object(read_ahead, "PIECE", 20_000)
+    with (
+        counted(counts), block_in_a_piece, mock.patch.object(read_ahead.ReadAhead, "announce", announced)
+    ):  # fmt: skip
+        run(config, out=tmp_path / "out")
+        read_ahead._pieces._thread.submit(int).result()
+    assert counts["records"] == N_DET * N_SAMP and kept and not any(kept)
