@@ -94,19 +94,19 @@ other = comm.Create_cart([1, 2], periods=[False, False])
 for one in (grid, other, grid):
     one.Neighbor_alltoall(np.zeros((4, 3)), np.zeros((4, 3)))
 used = []
-for turn in range(40001):
+for turn in range(8001):
     part = comm.Split(0, rank)
     part.Barrier()
     part.Free()
-    if turn % 20000 == 0:
+    if turn % 4000 == 0:
         used.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-assert used[2] - used[1] < 1500, used  # KiB
+assert used[2] - used[1] < 300, used  # KiB
 """
 
 
 def test_communicators_of_the_same_ranks_are_kept_once(tmp_path):
-    recording = record_python(tmp_path, 2, SPLITS, timeout=240)
-    assert recording.collectives["calls"].tolist() == [40001]
+    recording = record_python(tmp_path, 2, SPLITS)
+    assert recording.collectives["calls"].tolist() == [8001]
     # In two calls, both neighbours along the axis of two are the other rank, and along that of one itself.
     inside = 2 * 2 * 24
     expected = [[inside, inside + 24], [inside + 24, inside]]

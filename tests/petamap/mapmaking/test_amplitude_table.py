@@ -4,6 +4,7 @@ import tempfile
 from dataclasses import replace
 
 import pytest
+from cases import cases
 from mpi import run_ranks
 from small_runs import noisy_scans, run_on, sha_of
 
@@ -34,7 +35,7 @@ def print_bits(comm):
             print("FOUND", reduction, sha_of(summary, "map"), sha_of(summary, "amplitudes"))
 
 
-@pytest.mark.parametrize("n_ranks", [2, 3, 5])
+@pytest.mark.parametrize("n_ranks", cases(3, long=(2, 5)))
 def test_some_ranks_have_no_amplitudes(tmp_path, n_ranks):
     alone = run_by("auto", tmp_path)
     out = run_ranks(print_bits, n_ranks).out

@@ -68,11 +68,11 @@ def no_room_for_whole_maps():
     return mock.patch.object(rank_groups, "_bytes_at_once", needed)
 
 
-def digests_of_parts(comm):
+def digests_of_parts(comm, names=tuple(CHOSEN)):
     """Return the digests of files whose maps are whole on one process, and have no room on one of several."""
     found = []
-    for settings in CHOSEN.values():
-        out = Path(comm.bcast(tempfile.mkdtemp()))
+    for name in names:
+        settings, out = CHOSEN[name], Path(comm.bcast(tempfile.mkdtemp()))
         for more in ((), ("montecarlo.realizations=4",)):  # the file is read, and has the same weights
             with no_room_for_whole_maps():
                 summary = made(out, *settings, *more, "montecarlo.groups=1", comm=comm, text=WITH_DIPOLE)
@@ -81,8 +81,17 @@ def digests_of_parts(comm):
     return found
 
 
-@pytest.mark.parametrize("n_ranks", cases(2, long=(3, 5)))
-def test_spectra_of_parts_of_maps(n_ranks):
+def digests_of_some_parts(comm):
+    return digests_of_parts(comm, ("pure", "kept"))
+
+
+def test_spectra_of_parts_of_maps():
+    check_same_on_ranks(digests_of_some_parts, 2)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("n_ranks", [2, 3, 5])
+def test_spectra_of_parts_of_maps_in_all_ways(n_ranks):
     check_same_on_ranks(digests_of_parts, n_ranks)
 
 
