@@ -4,8 +4,8 @@
 
 A satellite's 8 detectors at 64 Hz, I, Q, U at N_side 128, 1/f noise with a knee of 0.1 Hz, 1% of the samples
 flagged for all detectors and 0.2% for each; written by TOAST's own operator, then as petamap's volume and as
-MADmap 1 files (I alone, no flags). Each job is a process of its own on one core, in turns; what stands is
-the least of them: seconds of the processor without imports and with them, and the most memory.
+MADmap 1 files (I alone, and I, Q, U; no flags). Each job is a process of its own on one core, in turns; what
+stands is the least of them: seconds of the processor without imports and with them, and the most memory.
 """
 
 from __future__ import annotations
@@ -72,11 +72,15 @@ binned_only = {{binned}}
 kernel = "{{kernel}}"
 [[source]]
 """
+_MADMAP = (
+    'kind = "madmap1"\ntod = "{}"\nfilters = "filters"\nhealpix = "nested"\n'
+    f'frame = "equatorial"\nsample_rate = "{RATE} Hz"\n'
+)
 _SOURCES = {
     "toast": 'kind = "toast"\npath = "toast"\n',
     "volume": 'kind = "volume"\npath = "volume.h5"\n',
-    "madmap1": 'kind = "madmap1"\ntod = "tod"\nfilters = "filters"\nhealpix = "nested"\n'
-    f'frame = "equatorial"\nsample_rate = "{RATE} Hz"\n',
+    "madmap1": _MADMAP.format("tod"),
+    "madmap1-iqu": _MADMAP.format("tod-iqu"),
 }
 
 
@@ -157,7 +161,8 @@ def write_others(folder: Path) -> None:
     write_volume(folder / "volume.h5", read)
     lags = InverseLags(inverse_lags(OneOverF(NET, FKNEE, FMIN, -1.0), RATE, MADMAP_LAGS))
     bare = [replace(one, flags=(), noise=DetectorNoise((lags,) * one.n_det)) for one in read]
-    write_madmap1(folder / "tod", folder / "filters", bare, Healpix(N_SIDE, nest=True))
+    for tod, stokes in (("tod", "I"), ("tod-iqu", "IQU")):
+        write_madmap1(folder / tod, folder / "filters", bare, Healpix(N_SIDE, nest=True), stokes=stokes)
 
 
 def write_noise(folder: Path, out: Path) -> None:
@@ -232,7 +237,8 @@ def measure(folder: Path, given: argparse.Namespace) -> None:
     binned += [(PEER, "toast", "binned", "keep")]
     kept = [("toast", "map", "keep"), (PEER, "toast", "destriped", "keep")]
     anew = [("toast", "map", "recompute"), (PEER, "toast", "destriped", "recompute")]
-    others = [(source, kind, "keep") for source in ("volume", "madmap1") for kind in ("binned", "map")]
+    sources = ("volume", "madmap1", "madmap1-iqu")
+    others = [(source, kind, "keep") for source in sources for kind in ("binned", "map")]
     arrays = [("arrays", "destriped"), ("arrays", "map"), (PEER, "litebird_sim", str(ITERATIONS))]
     table = Table(folder, given.peers)
     for turn in range(given.turns):

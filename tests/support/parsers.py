@@ -34,8 +34,9 @@ from petacomm.topology.detect.slurm import read_topology_conf
 from petacomm.topology.machine import load_machine
 from petamap.data.config import load_config
 from petamap.data.formats.amplitudes import read_amplitudes
-from petamap.data.formats.madmap1 import Madmap1Stream, read_image_layout
-from petamap.data.formats.madmap1_filters import read_noise_filters
+from petamap.data.formats.madmap1 import Madmap1Block, read_image_layout
+from petamap.data.formats.madmap1_filters import NoiseFilter, read_noise_filters
+from petamap.data.formats.madmap1_stream import Madmap1Stream
 from petamap.data.formats.table_file import open_table
 from petamap.data.formats.toast import ToastFile, ToastOptions
 from petamap.data.formats.volume import open_volume
@@ -44,15 +45,30 @@ from petamap.data.time_constants import read_time_constants
 from petamap.mapmaking.checkpoint_file import read_head
 from petamap.montecarlo.reader import read_results
 from petamap.montecarlo.store import Store
+from petamap.noise.model import InverseLags
 from petamap.pointing.antenna import read_antenna_log
 from petamap.pointing.focalplane import read_focalplane_toml, read_focalplane_xml, read_rimo
 from petamap.simulation.noise import read_psd
 from petamap.simulation.pysm import read_bandpass
 from petamap.sky.covariance_file import read_pixel_covariance
 from petamap.sky.map_file import read_map
+from petamap.sky.numbered import NumberedPixels
 from petamap.sky.observation_matrix_file import read_observation_matrix
 from petamap.sky.spectrum_file import read_spectrum_file
 from petamap.spectra.bandpower_files import read_bandpowers
+
+
+def read_stream(path: Path) -> None:
+    """Read all samples of a stream of MADmap as the pointing of one detector."""
+    stream = Madmap1Stream(path)
+    pixels, n = NumberedPixels(stream.n_pix), stream.stop - stream.first
+    noise = NoiseFilter(path.name, stream.first, stream.stop, InverseLags(np.ones(1)))
+    block = Madmap1Block(stream, "x", [noise], "auto", pixels)
+    assert 0 <= block.efficiency(0) <= 1 and block.intensity(0) in (0, 1)
+    out = np.empty(n, np.int32), np.empty(n, np.uint32), np.empty(n, np.float32)
+    block.expand(pixels, 0, 0, n, *out)
+    assert ((out[0] >= 0) & (out[0] < stream.n_pix)).all() and np.isfinite(out[2]).all()
+
 
 READERS: dict[str, Callable[[Path], Any]] = {
     "run.toml": load_config,
@@ -73,8 +89,10 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "volume.h5": open_volume,
     "day.csv": lambda path: open_table(path, "auto", "", ""),
     "table.fits": lambda path: open_table(path, "auto", "", ""),
-    "stream": Madmap1Stream,
-    "stream.gz": Madmap1Stream,
+    "stream": read_stream,
+    "stream.gz": read_stream,
+    "stream-iqu": read_stream,
+    "stream-iqu.gz": read_stream,
     "layout.fits": read_image_layout,
     "filters.tar.gz": read_noise_filters,
     "log.gz": read_antenna_log,
@@ -119,6 +137,12 @@ def _archive() -> bytes:
             entry.size = len(content)
             archive.addfile(entry, io.BytesIO(content))
     return made.getvalue()
+
+
+def _polarized_stream() -> bytes:
+    """Return a stream of I, Q and U of MADmap, in blocks of 16 unknowns."""
+    rows = ((1.0, i, np.cos(i), i + 16, np.sin(i), i + 32) for i in range(5))
+    return struct.pack("<4q", 0, 4, 3, 48) + b"".join(struct.pack("<dfififi", 0.5, *row) for row in rows)
 
 
 def made_recording() -> Recording:
@@ -224,6 +248,8 @@ def seeds() -> dict[str, bytes]:
         "timings.csv": "collective,ranks,bytes,seconds\nallreduce,2,8,1e-6\nallreduce,4,1000,5e-6\n",
     }
     packed = {"stream": stream, "stream.gz": gzip.compress(stream), "filters.tar.gz": _archive()}
+    polarized = _polarized_stream()
+    packed |= {"stream-iqu": polarized, "stream-iqu.gz": gzip.compress(polarized)}
     packed |= {"graph.npz": _saved(made_recording()), "maps.npz": _saved(made_object_maps())}
     packed |= {"rimo.fits": made_instrument_model(False), "layout.fits": made_image(False)}
     packed["apinfo"] = apinfo(["x3210c0s25b0n0", "x3210c0s37b1n0"], [(0, 0), (0, 1), (1, 0)])

@@ -16,11 +16,10 @@ from petamap.pointing.angles import fractions_of_turns
 from petamap.pointing.protocol import Pointing
 from petamap.pointing.recorded import Reader, RecordedPixels
 from petamap.pointing.sampled import SampledPointing, attitudes_of_angles
+from petamap.pointing.stokes_weights import SAME_EFFICIENCY, polarization_efficiencies, response_angles
 from petamap.sky.pixelization import Pixelization
 
 _ROUNDING = 1e-6  # radians beyond the poles that angles in float32 may be
-# Difference of polarization efficiencies of samples of a detector, of weights in float32.
-_SAME_EFFICIENCY = 2e-6
 _AT_ONCE = 1 << 16
 _WAYS = "theta and phi; pixels; or pointing"
 _COLATITUDE = (
@@ -194,9 +193,7 @@ class _Weights:
 
     def angles(self, detector: int, start: int, stop: int) -> FloatArray:
         i, q, u = self._weights[detector, start:stop].astype(np.float64).T
-        sign = np.where(i < 0, -1.0, 1.0)
-        phi = np.arctan2(sign * u, sign * q)
-        return np.where(np.isfinite(phi), phi, 0.0)
+        return response_angles(i, q, u)
 
     def efficiencies(self) -> list[float]:
         """Return the polarization efficiency of each detector, which all of its samples have."""
@@ -211,12 +208,11 @@ class _Weights:
             flags = np.zeros(len(i), np.uint8)
             self._samples.or_flags(detector, start, start + len(i), flags)
             good = (flags == 0) & ((i != 0) | (q != 0) | (u != 0))
-            with np.errstate(divide="ignore", invalid="ignore"):
-                each = np.hypot(q, u) / np.abs(i)
+            each = polarization_efficiencies(i, q, u)
             if math.isnan(common) and good.any():
                 common = float(each[good][0])
-            bad = np.flatnonzero(good & ~(np.abs(each - common) <= _SAME_EFFICIENCY))
-            if len(bad) or common > 1 + _SAME_EFFICIENCY:
+            bad = np.flatnonzero(good & ~(np.abs(each - common) <= SAME_EFFICIENCY))
+            if len(bad) or common > 1 + SAME_EFFICIENCY:
                 sample = start + int(bad[0]) if len(bad) else start
                 value = each[bad[0]] if len(bad) else common
                 raise DataError(

@@ -12,6 +12,7 @@ from petacomm.base.errors import DataError
 from petacomm.base.typing import AnyArray, Float32Array, FloatArray
 from petamap.pointing.angles import fractions_of_turns
 from petamap.pointing.recorded import RecordedPixels
+from petamap.pointing.stokes_weights import response_angles
 from petamap.sky.healpix import Healpix
 
 _DIGIT = 1 << 10  # of pixel numbers, which are exact in float32
@@ -52,8 +53,7 @@ def furax_pointing(operator: Any, nest: bool = False) -> RecordedPixels:
     q, u = weights.get("Q"), weights.get("U")
     angles = None
     if q is not None and u is not None:
-        sign = 1.0 if intensity is None else np.where(intensity < 0, -1.0, 1.0)
-        angles = fractions_of_turns(np.arctan2(sign * u, sign * q))
+        angles = fractions_of_turns(response_angles(1.0 if intensity is None else intensity, q, u))
     polarized = None if q is None or u is None else np.hypot(q, u)
     gains = intensity if polarized is None or intensity is not None else polarized
     assert gains is not None, "maps have I, or Q and U"

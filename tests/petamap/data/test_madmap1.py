@@ -145,8 +145,8 @@ def damage_filter(folder: Path, offset: int, value: bytes) -> None:
         (lambda f: damage_tod(f, lambda c: c[:20]), "20 bytes are less than a header"),
         (lambda f: damage_tod(f, lambda c: c + b"x"), "353 bytes where the header asks for 352"),
         (
-            lambda f: damage_tod(f, put(16, ">q", 3)),
-            "3 pixels a s",
+            lambda f: damage_tod(f, put(16, ">q", 2)),
+            "2 pairs of weight and number a s",
         ),
         (
             lambda f: damage_tod(f, put(24, ">q", 0)),

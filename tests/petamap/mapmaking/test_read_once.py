@@ -18,7 +18,7 @@ from petamap.data import node_reads, read_ahead
 from petamap.data.config import open_sources, parse_config
 from petamap.data.formats import toast_write, volume_write
 from petamap.data.formats.hdf5 import Hdf5Reader
-from petamap.data.formats.madmap1 import Madmap1Stream
+from petamap.data.formats.madmap1_stream import Madmap1Stream
 from petamap.data.formats.madmap1_write import write_madmap1
 from petamap.data.observation import DetectorNoise
 from petamap.mapmaking.run import run
@@ -61,10 +61,12 @@ threads = 1
 kind = "{kind}"
 """
 MAPS = {"madmap1": 'stokes = "I"'}
+STREAM = 'filters = "filters"\nweights = "unit"\nhealpix = "nested"\nframe = "galactic"'
 PATHS = {
     "volume": 'path = "volume.h5"',
     "toast": 'path = "toast"',
-    "madmap1": 'tod = "tod"\nfilters = "filters"\nweights = "unit"\nhealpix = "nested"\nframe = "galactic"',
+    "madmap1": f'tod = "tod"\n{STREAM}',
+    "madmap1 IQU": f'tod = "tod-iqu"\n{STREAM}',
 }
 # of which a run of few samples has many
 SMALL = {"PIECE": 2000, "SHORT": 100}
@@ -80,7 +82,8 @@ def write_files(folder):
         toast_write.write_toast(folder / "toast", observations)
     noise = DetectorNoise((InverseLags(np.array([4.0, -1.0, 0.5])),) * N_DET)
     one = dataclasses.replace(observations[0], noise=noise, flags=())
-    write_madmap1(folder / "tod", folder / "filters", [one], Healpix(16, nest=True))
+    for tod, stokes in (("tod", "I"), ("tod-iqu", "IQU")):
+        write_madmap1(folder / tod, folder / "filters", [one], Healpix(16, nest=True), stokes=stokes)
 
 
 @contextlib.contextmanager
@@ -122,7 +125,8 @@ def check_reads(comm):
     comm.barrier()
     for kind in PATHS:
         distribution = "time-major" if kind == "volume" and comm.size > 1 else "auto"
-        text = READ.format(map=MAPS.get(kind, ""), distribution=distribution, kind=kind) + PATHS[kind]
+        source = kind.partition(" ")[0]
+        text = READ.format(map=MAPS.get(kind, ""), distribution=distribution, kind=source) + PATHS[kind]
         counts, maps = read_by_run(comm, folder, text)
         check_counts(comm, kind, counts)
         if comm.rank == 0:
@@ -132,7 +136,7 @@ def check_reads(comm):
 
 
 def check_counts(comm, kind, counts):
-    if kind == "madmap1":
+    if kind.startswith("madmap1"):
         check_samples(comm, counts["records"], 2)  # pixels in one pass, the signal in another
         return
     if kind == "volume":

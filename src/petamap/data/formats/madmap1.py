@@ -1,28 +1,25 @@
 """MADmap version 1 format: a binary stream of all samples, and inverse-noise files for ranges of it.
 
-The stream is a header of four int64 (first sample, last sample, pixels per sample, ``n_pix``), followed by
-one record {float64 signal, float32 weight, int32 pixel} per sample. An inverse-noise file has three int64
-(first sample, last sample, ``n_corr``) and ``n_corr + 1`` float64: N^-1 at lags 0 to n_corr for this sample
-range of the stream. Hence each inverse-noise file gives the sample range of one detector in one stationary
-block; MADmap orders them by block and, within a block, by detector. All numbers have the same byte order.
+The stream (`madmap1_stream`) has a record of signal and pairs of weight and number per sample: one pair of I
+of a pixel, or three, of its I, Q and U. An inverse-noise file has three int64 (first sample, last sample,
+``n_corr``) and ``n_corr + 1`` float64: N^-1 at lags 0 to n_corr for this sample range of the stream. Hence
+each inverse-noise file gives the sample range of one detector in one stationary block; MADmap orders them by
+block and, within a block, by detector. All numbers have the same byte order.
 """
 
 from __future__ import annotations
 
-import gzip
-import lzma
 import math
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from petacomm.base.errors import DataError
-from petacomm.base.files import require_file
 from petacomm.base.options import option
 from petacomm.base.typing import (
     AnyArray,
@@ -30,19 +27,14 @@ from petacomm.base.typing import (
     Float32Array,
     FloatArray,
     Int32Array,
-    UInt8Array,
     UInt32Array,
 )
 from petamap.data.formats.hdf5 import add_location
-from petamap.data.formats.madmap1_filters import (
-    NoiseFilter,
-    detect_byte_order,
-    read_noise_filters,
-    split_blocks,
-)
+from petamap.data.formats.madmap1_filters import NoiseFilter, read_noise_filters, split_blocks
+from petamap.data.formats.madmap1_response import DetectorResponse, SampleWeights, detector_response
+from petamap.data.formats.madmap1_stream import Madmap1Stream
 from petamap.data.node_reads import Read
 from petamap.data.observation import Observation
-from petamap.data.read_ahead import Place, ReadAhead
 from petamap.data.selection import detectors_option, observations_option, select_observations
 from petamap.data.source import SourceContext
 from petamap.noise.model import InverseLags
@@ -53,21 +45,15 @@ from petamap.sky.healpix import Healpix
 from petamap.sky.numbered import ImageLayout, NumberedPixels
 from petamap.sky.pixelization import Pixelization
 
-_HEADER_BYTES = 32
-_OPEN_COMPRESSED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
-_UNPACKED_LIMIT = 2**31  # largest uncompressed size of a compressed stream, bytes
-
-
-def sample_dtype(order: str) -> np.dtype[np.void]:
-    """Return the dtype of a sample in byte order `order` (">" or "<")."""
-    return np.dtype([("signal", order + "f8"), ("weight", order + "f4"), ("pixel", order + "i4")])
+_NOT_FINITE = "weights that are not finite"
+_ONE_RESPONSE = "one efficiency, 0 to 1, a detector: write samples of another as a detector of their own"
 
 
 @dataclass(frozen=True)
 class Madmap1Options:
     """A MADmap v1 stream and its inverse-noise files."""
 
-    tod: str = option(path=True, help="the binary stream of signal, weight and pixel; may be .gz or .xz")
+    tod: str = option(path=True, help="the binary stream of signal, weights and pixels; may be .gz or .xz")
     filters: str = option(
         path=True, help="inverse-noise files: a folder of NAME.<number>, or a .tar, .tar.gz or .tar.xz"
     )
@@ -91,6 +77,9 @@ class Madmap1Options:
         "auto",
         choices=("auto", "unit", "recorded"),
         help="recorded gains: use them, take them as 1, or look through the stream whether all are 1",
+    )
+    polarization: str = option(
+        "COSMO", choices=("COSMO", "IAU"), help="convention of U, which the files do not tell"
     )
     sample_rate: float = option(
         1.0, dimension="frequency", minimum=1e-12, maximum=1e12, help="the files do not tell it"
@@ -158,7 +147,8 @@ class Madmap1Source:
         self, stream: Madmap1Stream, number: int, filters: Sequence[NoiseFilter], pixelization: Pixelization
     ) -> Observation:
         name = f"{self._options.name}-{number:04d}"
-        block = Madmap1Block(stream, name, filters, self._options.weights, pixelization)
+        iau = self._options.polarization == "IAU"
+        block = Madmap1Block(stream, name, filters, self._options.weights, pixelization, iau)
         return Observation(
             name=name,
             uid=zlib.crc32(name.encode()),
@@ -197,138 +187,8 @@ def read_image_layout(path: Path) -> ImageLayout:
     return ImageLayout(image.shape, np.flatnonzero(np.isfinite(image)), cards)
 
 
-def _open(path: Path) -> BinaryIO:
-    """Open a file to be read, unpacked by its suffix."""
-    opened: BinaryIO = _OPEN_COMPRESSED.get(path.suffix, open)(require_file(path), "rb")
-    return opened
-
-
-class Madmap1Stream:
-    """Stream file: its header, and access to its samples.
-
-    A plain file is read in pieces; a file compressed by gzip or xz is decompressed to memory.
-
-    Parameters
-    ----------
-    path : Path
-    byte_order : {"auto", "big", "little"}
-
-    Raises
-    ------
-    DataError
-        If the header is not valid or does not match the size of the file.
-    """
-
-    def __init__(self, path: Path, byte_order: str = "auto") -> None:
-        self.path = path
-        self._content: UInt8Array | None = None
-        self._ranges: list[tuple[int, int]] = []
-        try:
-            with _open(path) as file:
-                header = file.read(_HEADER_BYTES)
-            size = path.stat().st_size
-        except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
-            raise DataError(f"cannot be read: {error}", where=str(path)) from error
-        if len(header) < _HEADER_BYTES:
-            raise DataError(f"cut short: {size} bytes are less than a header", where=str(path))
-        self._record = sample_dtype(detect_byte_order(header, byte_order, str(path)))
-        numbers = np.frombuffer(header, self._record["signal"].byteorder + "i8")
-        self.first, last, n_per_sample, self.n_pix = (int(number) for number in numbers)
-        self.stop = last + 1
-        if path.suffix in _OPEN_COMPRESSED:
-            self._content = self._unpacked()
-            size = len(self._content)
-        self._check(n_per_sample, size)
-
-    @property
-    def _bytes(self) -> int:
-        """Size of the uncompressed file according to the header."""
-        return _HEADER_BYTES + (self.stop - self.first) * self._record.itemsize
-
-    def _unpacked(self) -> UInt8Array:
-        """Return the bytes of the uncompressed content, with at most one byte more than the header says."""
-        if self._bytes > _UNPACKED_LIMIT:
-            what = f"unpacks to more than {_UNPACKED_LIMIT >> 20} MiB"
-            raise DataError(what, where=str(self.path), mend="unpack it and name the file")
-        try:
-            with _open(self.path) as file:
-                return np.frombuffer(file.read(self._bytes + 1), np.uint8)
-        except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
-            raise DataError(f"cannot be unpacked: {error}", where=str(self.path)) from error
-
-    def _check(self, n_per_sample: int, size: int) -> None:
-        if n_per_sample != 1:
-            raise DataError(
-                f"{n_per_sample} pixels a sample",
-                where=str(self.path),
-                mend="only one is supported: intensity",
-            )
-        if not 1 <= self.n_pix < 2**31:
-            raise DataError(f"the header says {self.n_pix} pixels", where=str(self.path))
-        expected = self._bytes
-        if size < expected:
-            n_complete = (size - _HEADER_BYTES) // self._record.itemsize
-            n_samp = self.stop - self.first
-            raise DataError(
-                f"cut short in sample {self.first + n_complete}, the header says {n_samp} samples",
-                where=str(self.path),
-            )
-        if size > expected:
-            raise DataError(f"{size} bytes where the header asks for {expected}", where=str(self.path))
-
-    def parts(self, field: str, start: int, stop: int) -> Iterator[tuple[slice, AnyArray]]:
-        """Yield "signal", "weight" or "pixel" of samples [start, stop) in parts, as the file has them."""
-        for part, records in self._samples.parts(0, start - self.first, stop - self.first):
-            yield part, records[field]
-
-    def reads(self, start: int, stop: int) -> list[Read]:
-        """Return what is read for samples [start, stop)."""
-        return [Read(self._samples, 0, start - self.first, stop - self.first)]
-
-    @cached_property
-    def _samples(self) -> ReadAhead:
-        return ReadAhead(self._records, 1, self.stop - self.first, self._ranges, str(self.path))
-
-    def _records(self, place: Place) -> AnyArray:
-        """Read records, (1, n)."""
-        begin, n = _HEADER_BYTES + place.start * self._record.itemsize, place.stop - place.start
-        if self._content is not None:
-            return np.frombuffer(self._content, self._record, n, begin)[None]
-        try:
-            records = np.fromfile(self.path, self._record, n, offset=begin)
-        except OSError as error:
-            raise DataError(f"cannot be read: {error}", where=str(self.path)) from error
-        if len(records) < n:
-            what = f"has become shorter: sample {self.first + place.start + len(records)} is not there"
-            raise DataError(what, where=str(self.path))
-        return records[None]
-
-    def check_coverage(self, filters: Sequence[NoiseFilter]) -> None:
-        """Check that sorted filters cover each sample once.
-
-        Raises
-        ------
-        DataError
-            If a sample has no filter or two; names the first.
-        """
-        covered = self.first
-        for item in filters:
-            where = f"{self.path}, {item.where}"
-            if item.start > covered:
-                raise DataError(f"sample {covered} has no inverse-noise file", where=where)
-            if item.start < covered:
-                raise DataError(f"samples from {item.start} have two inverse-noise files", where=where)
-            covered = item.stop
-        if covered < self.stop:
-            raise DataError(f"sample {covered} has no inverse-noise file", where=where)
-        self._ranges = [(item.start - self.first, item.stop - self.first) for item in filters]
-        if covered > self.stop:
-            fault = f"covers samples up to {covered - 1}, the stream ends with {self.stop - 1}"
-            raise DataError(fault, where=where)
-
-
 class Madmap1Block:
-    """Signal, noise and recorded pixels of the detectors of a block."""
+    """Signal, noise, and recorded pixels and responses of the detectors of a block."""
 
     def __init__(
         self,
@@ -337,9 +197,12 @@ class Madmap1Block:
         filters: Sequence[NoiseFilter],
         weights: str,
         pixelization: Pixelization,
+        iau: bool = False,
     ) -> None:
         self.pixelization = pixelization
         self._stream, self._name, self._filters, self._weights = stream, name, filters, weights
+        self._iau = iau
+        self._responses: dict[int, DetectorResponse] = {}
 
     @property
     def n_samp(self) -> int:
@@ -353,20 +216,42 @@ class Madmap1Block:
 
     @cached_property
     def has_gains(self) -> bool:
-        """Whether recorded weights are used: as configured, or if any is not 1."""
+        """Whether recorded weights of I are used: as configured, or if any is not 1."""
         if self._weights != "auto":
             return self._weights == "recorded"
         ranges = ((item.start, item.stop) for item in self._filters)
-        parts = (values for samples in ranges for _, values in self._stream.parts("weight", *samples))
-        return any(bool((values != 1).any()) for values in parts)
+        parts = (pairs for samples in ranges for _, pairs in self._stream.parts("pairs", *samples))
+        return any(bool((pairs["weight"][:, 0] != 1).any()) for pairs in parts)
 
     def intensity(self, detector: int) -> float:
-        """Return the intensity weight of a detector: 1."""
-        return 1.0
+        """Return the intensity weight of a detector: 1, or 0 where it has weights of Q and U alone."""
+        return self._response(detector).intensity
 
     def efficiency(self, detector: int) -> float:
-        """Return 0: the format is for intensity only."""
-        return 0.0
+        """Return the polarization efficiency of a detector; 0 in a stream of I alone.
+
+        Raises
+        ------
+        DataError
+            If it is more than 1.
+        """
+        return self._response(detector).efficiency
+
+    def _response(self, detector: int) -> DetectorResponse:
+        if self._stream.n_stokes == 1:
+            return DetectorResponse(1.0, 0.0)
+        if detector not in self._responses:
+            item = self._filters[detector]
+            sample, pairs = self._stream.first_pairs(item.start, item.stop)
+            found = detector_response(pairs["weight"])
+            if found.efficiency > 1:
+                raise DataError(
+                    f"a polarization efficiency (wQ^2 + wU^2)^1/2 / |wI| of {found.efficiency:.7g}, above 1",
+                    where=self._place(detector, sample - item.start),
+                    mend="check the weights; streams of polarization alone have weights of I that are 0",
+                )
+            self._responses[detector] = found
+        return self._responses[detector]
 
     def noise_model(self, detector: int, interval: int) -> InverseLags:
         """Return the inverse noise of a detector."""
@@ -393,27 +278,69 @@ class Madmap1Block:
         angles: UInt32Array | None,
         gains: Float32Array | None = None,
     ) -> None:
-        """Write the recorded pixel numbers and weights; response angles are 0.
+        """Write the recorded pixel numbers, response angles and gains; those of I alone have angles of 0.
 
         Raises
         ------
         DataError
-            If the map has other pixels, or a recorded number is out of range.
+            If the map has other pixels, a recorded number is out of range, a weight is not finite, or those
+            of I, Q and U are not of one pixel, or not of one polarization efficiency.
         """
-        for part, values in self._parts("pixel", detector, start, stop):
-            pixels[part] = values
-        n_pix = self._stream.n_pix
-        outside = (pixels < 0) | (pixels >= n_pix)
-        self._check(outside, pixels, f"pixel numbers outside 0..{n_pix - 1}", detector, start)
+        n_unknown, numbers = self._stream.n_unknown, self._stream.numbers
+        read = self._read_intensity if self._stream.n_stokes == 1 else self._read_stokes
+        for part, pairs in self._parts("pairs", detector, start, stop):
+            first, of = start + part.start, pairs["number"]
+            outside = reduce(np.logical_or, ((of < 0) | (of >= n_unknown)).T)
+            self._check(outside, of, f"pixel numbers outside 0..{n_unknown - 1}", detector, first)
+            pixels[part] = numbers.pixels(of)
+            own_angles = None if angles is None else angles[part]
+            own_gains = None if gains is None else gains[part]
+            read(pairs, detector, first, own_angles, own_gains)
         with add_location(str(self._stream.path)):
             renumber(pixels, self.pixelization, pixelization)
+
+    def _read_intensity(
+        self,
+        pairs: AnyArray,
+        detector: int,
+        first: int,
+        angles: UInt32Array | None,
+        gains: Float32Array | None,
+    ) -> None:
+        """Write angles and gains of the pairs of samples of I alone, from sample `first` on."""
         if angles is not None:
             angles[:] = 0
         if gains is not None:
-            gains[:] = 1
-            for part, values in self._parts("weight", detector, start, stop) if self.has_gains else ():
-                gains[part] = values
-            self._check(~np.isfinite(gains), gains, "weights that are not finite", detector, start)
+            gains[:] = pairs["weight"][:, 0] if self.has_gains else 1
+            self._check(~np.isfinite(gains), pairs["weight"], _NOT_FINITE, detector, first)
+
+    def _read_stokes(
+        self,
+        pairs: AnyArray,
+        detector: int,
+        first: int,
+        angles: UInt32Array | None,
+        gains: Float32Array | None,
+    ) -> None:
+        """Write angles and gains of the pairs of samples of I, Q and U, from sample `first` on."""
+        numbers, recorded, response = pairs["number"], pairs["weight"], self._response(detector)
+        weights = SampleWeights(recorded, self._iau)
+        self._check(~weights.finite, recorded, _NOT_FINITE, detector, first)
+        apart = weights.seen & ~self._stream.numbers.of_one_pixel(numbers)
+        self._check(apart, numbers, "samples whose unknowns are not I, Q and U of one pixel", detector, first)
+        if angles is not None:
+            what = (
+                f"weights of another polarization efficiency than the detector's, {response.efficiency:.7g}"
+            )
+            if response.intensity == 0:
+                what = "weights of I in a stream of polarization alone"
+            self._check(weights.differ(response), recorded, what, detector, first, _ONE_RESPONSE)
+            angles[:] = weights.angles()
+        if gains is not None:
+            gains[:] = weights.gains(response) if self.has_gains else 1
+        if not self.has_gains:
+            unseen = "samples without weights, which would be taken as 1"
+            self._check(~weights.seen, recorded, unseen, detector, first, 'say weights = "recorded"')
 
     def directions(self, detector: int, start: int, stop: int) -> tuple[FloatArray, UInt32Array]:
         """Raise DataError: recorded pixels have no directions."""
@@ -426,13 +353,18 @@ class Madmap1Block:
         origin = self._filters[detector].start
         return self._stream.parts(field, origin + start, origin + stop)
 
-    def _check(self, bad: BoolArray, values: AnyArray, fault: str, detector: int, start: int) -> None:
-        if not bad.any():
-            return
-        first = int(bad.argmax())
-        origin = self._filters[detector].start
-        raise DataError(
-            f"{np.count_nonzero(bad)} {fault}, the first is {values[first]}",
-            where=f"{self._stream.path}, {self._name}, detector {detector:04d}, sample {start + first} "
-            f"(sample {origin + start + first} of the file)",
+    def _check(
+        self, bad: BoolArray, values: AnyArray, fault: str, detector: int, start: int, mend: str = ""
+    ) -> None:
+        """Raise a DataError if samples from `start` on are bad, with the values, (n, k), of the first."""
+        if bad.any():
+            first = int(bad.argmax())
+            named = ", ".join(map(str, values[first]))
+            what = f"{np.count_nonzero(bad)} {fault}, the first is {named}"
+            raise DataError(what, where=self._place(detector, start + first), mend=mend)
+
+    def _place(self, detector: int, sample: int) -> str:
+        return (
+            f"{self._stream.path}, {self._name}, detector {detector:04d}, sample {sample} "
+            f"(sample {self._filters[detector].start + sample} of the file)"
         )

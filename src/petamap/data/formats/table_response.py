@@ -10,11 +10,9 @@ from petamap.data.formats.table_columns import TableLayout
 from petamap.data.formats.table_pointing import AngleConvention, table_angles
 from petamap.data.formats.table_rows import TableRows
 from petamap.data.formats.table_samples import TableSamples
+from petamap.pointing.stokes_weights import SAME_EFFICIENCY, response_angles
 from petamap.sky.pixelization import Pixelization
 
-# Difference of polarization efficiencies of samples of a detector: of numbers in float32, or written with
-# seven digits, whose quotients have errors of a few 1e-7.
-_SAME_EFFICIENCY = 2e-6
 _TURN = 2**32
 
 
@@ -60,10 +58,8 @@ class TableResponses:
         """Return response angles of samples [start, stop), uint32 in units of 2 pi / 2^32."""
         if self._layout.response_q:
             q, u = (self._read(f"response_{key}", detector, start, stop) for key in "qu")
-            if self._layout.response_i:
-                negative = self._read("response_i", detector, start, stop) < 0
-                q, u = np.where(negative, -q, q), np.where(negative, -u, u)
-            phi = np.arctan2(u, q)
+            named = bool(self._layout.response_i)
+            phi = response_angles(self._read("response_i", detector, start, stop) if named else 1.0, q, u)
         else:
             name = self._layout.psi_each[detector]
             phi = 2 * table_angles(self._rows, name, self._convention.unit, start, stop)
@@ -109,11 +105,11 @@ class TableResponses:
     def _one_number(self, detector: int, each: FloatArray, good: BoolArray) -> float:
         """Return the efficiency that all good samples have."""
         common = float(np.median(each[good])) if good.any() else 0.0
-        same = np.abs(each - common) <= _SAME_EFFICIENCY
+        same = np.abs(each - common) <= SAME_EFFICIENCY
         what = f"makes a polarization efficiency of {{:.7g}}, that of the detector is {common:.7g}"
         mend = "one number a detector: map samples of another efficiency as a detector of their own"
         self._require(same | ~good, detector, "q", each, what, mend)
-        if common > 1 + _SAME_EFFICIENCY:
+        if common > 1 + SAME_EFFICIENCY:
             name = self._layout.detectors[detector]
             raise DataError(
                 f"a polarization efficiency (wQ^2 + wU^2)^1/2 / |wI| of {common:.7g}, more than 1",
