@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,6 @@ from petamap.sky.healpix import Healpix
 from petamap.sky.numbered import NumberedPixels
 from petamap.sky.partial_healpix import PartialHealpix
 from petamap.sky.pixelization import Pixelization
-from petamap.sky.sky_map import SkyMap
 
 _PIXELS = ("map.n_side", "map.ordering", "map.pixelization", "map.resolution")
 _NO_NOISE = 'noise=petamap.OneOverF(net="60 uK s^0.5", fknee="50 mHz"), or noise="estimate"'
@@ -160,7 +158,7 @@ def make_map(
     if comm.rank == 0 and type(shown) is SilentProgress:  # which has shown no warnings
         for text in maps.summary.warnings:
             warnings.warn(text, stacklevel=2)
-    return maps if any(one.frame != OFFSET for one in observations) else _without_frame(maps)
+    return maps
 
 
 def _observations(data: Any) -> list[Observation]:
@@ -266,12 +264,3 @@ def _require_once(tree: Mapping[str, Any], options: Mapping[str, Any]) -> None:
             raise ConfigError(
                 f"{name} is {value!r}, the arguments say {tree[name]!r}", where="options", mend="say it once"
             )
-
-
-def _without_frame(maps: Maps) -> Maps:
-    """Return maps of which nobody has said the frame."""
-    products = {
-        name: replace(one, frame=None) if isinstance(one, SkyMap) else one
-        for name, one in maps.products.items()
-    }
-    return replace(maps, products=products)

@@ -156,7 +156,7 @@ def describe_config(config: RunConfig, observations: list[Observation]) -> str:
     from petamap.data.demodulation import low_pass_note
     from petamap.data.input_files import unchecked_note
 
-    rows = [("run", _run(config)), ("map", _map(config))]
+    rows = [("run", _run(config)), ("map", _map(config, observations))]
     rows += [("noise", _noise(config, observations)), ("solver", _solver(config))]
     rows += [(f"source.{index}", source.kind) for index, source in enumerate(config.sources)]
     rows += [("data", _data(observations))]
@@ -179,8 +179,9 @@ def _run(config: RunConfig) -> str:
     return f"{run.name}, seed {run.seed}, realization {run.realization}{title}"
 
 
-def _map(config: RunConfig) -> str:
+def _map(config: RunConfig, observations: list[Observation]) -> str:
     from petamap.data.config.writer import format_quantity
+    from petamap.mapmaking.target import map_frame
 
     chosen = config.map
     grid = chosen.pixelization
@@ -188,7 +189,8 @@ def _map(config: RunConfig) -> str:
         grid += f" n_side {chosen.n_side}, {chosen.ordering}"
     elif chosen.resolution is not None and grid != "numbered":
         grid += f" {format_quantity(chosen.resolution, 'angle')}"
-    return f"{grid}, {chosen.stokes}, {chosen.frame}"
+    frame = None if grid == "numbered" else map_frame(chosen, observations) or "offsets"
+    return ", ".join(word for word in (grid, chosen.stokes, frame) if word)
 
 
 def _noise(config: RunConfig, observations: list[Observation]) -> str:

@@ -20,7 +20,7 @@ from petamap.mapmaking.product_set import put_in_place
 from petamap.mapmaking.products import covariance_names, product_cards
 from petamap.mapmaking.slabs import is_partial
 from petamap.sky.map_digest import map_sha256
-from petamap.sky.map_file import write_map
+from petamap.sky.map_file import write_columns
 from petamap.sky.stokes import Stokes
 
 
@@ -71,7 +71,7 @@ def _write(
     def write(kind: str, title: str, values: FloatArray, names: Sequence[str], unit: str) -> None:
         path = out / f"{name}_{kind}.fits"
         partial = is_partial(sky.pixelization, int(np.isfinite(values).any(axis=0).sum()))
-        write_map(
+        write_columns(
             path, values, sky.pixelization, names=names, unit=unit, run_id=run_id, frame=sky.frame,
             cards=product_cards(kind), partial=partial,
         )  # fmt: skip

@@ -12,6 +12,7 @@ from petamap.mapmaking.maps_in_memory import KeptProducts
 from petamap.mapmaking.modes_taken import modes_taken
 from petamap.mapmaking.products import MapWriter
 from petamap.mapmaking.setup import RunSetup
+from petamap.mapmaking.target import map_frame
 from petamap.sky.observation_matrix_file import observation_matrix, write_observation_matrix
 
 
@@ -44,8 +45,9 @@ class FilterProducts:
         setup.progress.begin(phase, float(system.projection.local.n_out), "samples")
         values = self.filtering.map_of_data(setup.progress.advance)
         setup.progress.end(note)
+        frame = map_frame(setup.config.map, setup.observations)
         writer = MapWriter(
-            system.comm, system.projection.sky, system.keys, setup.config.map.frame, setup.run_id(),
+            system.comm, system.projection.sky, system.keys, frame, setup.run_id(),
             setup.config.map.ordering, kept=self.kept,
         )  # fmt: skip
         names = list(system.projection.stokes.value)

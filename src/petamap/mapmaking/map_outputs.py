@@ -17,6 +17,7 @@ from petamap.mapmaking.components import ComponentSystem
 from petamap.mapmaking.maps_in_memory import KeptProducts
 from petamap.mapmaking.products import MapWriter, covariance_columns, covariance_names
 from petamap.mapmaking.system import MapmakingSystem
+from petamap.mapmaking.target import map_frame
 
 # What is the same for all components.
 _OF_PIXELS = ("hits", "rcond")
@@ -132,11 +133,12 @@ def map_outputs(
     """Yield the products of each map of a system, with their writers: to files or to `kept`. Collective."""
     n_pix = system.projection.sky.n_pix
     bounds = np.searchsorted(system.keys, n_pix * np.arange(len(system.map_names) + 1))
+    frame = map_frame(config.map, system.projection.observations)
     for output in output_names(config):
         first = output.numbers[0]
         rows = slice(int(bounds[first]), int(bounds[first + 1]))
         writer = MapWriter(
-            system.comm, system.projection.sky, system.keys[rows] - first * n_pix, config.map.frame, run_id,
+            system.comm, system.projection.sky, system.keys[rows] - first * n_pix, frame, run_id,
             config.map.ordering, _cards(config, output), kept,
         )  # fmt: skip
         yield MapOutput(system, output, writer, rows)

@@ -61,7 +61,8 @@ class MapWriter:
         That was solved for.
     keys : int64 (n_owned,)
         Pixels that this rank owns.
-    frame : str
+    frame : str, optional
+        None of offsets.
     run_id : str
     ordering : str
         "ring" or "nest" of HEALPix files.
@@ -74,7 +75,7 @@ class MapWriter:
     comm: Communicator
     sky: Pixelization
     keys: Int64Array
-    frame: str
+    frame: str | None
     run_id: str
     ordering: str
     cards: Mapping[str, object] = field(default_factory=dict)

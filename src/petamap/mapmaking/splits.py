@@ -33,6 +33,7 @@ from petamap.mapmaking.setup import RunSetup
 from petamap.mapmaking.solution import Solution
 from petamap.mapmaking.split_parts import split_parts
 from petamap.mapmaking.system import MapmakingSystem, set_up_parts
+from petamap.mapmaking.target import map_frame
 from petamap.mapmaking.vectors import Unknowns
 
 _TITLES = {"part_map": "map", "part_binned": "binned map", "part_hits": "hits"}
@@ -213,9 +214,10 @@ class _SplitMaps:
         part_of, self.pixels = np.divmod(self.system.keys, projection.sky.n_pix)
         self.rows = [part_of == number for number in range(self.parts.n)]
         config = self.setup.config
+        frame = map_frame(config.map, self.setup.observations)
         self.writers = [
             MapWriter(
-                self.system.comm, projection.sky, self.pixels[rows], config.map.frame, self.setup.run_id(),
+                self.system.comm, projection.sky, self.pixels[rows], frame, self.setup.run_id(),
                 config.map.ordering, kept=self.job.kept,
             )
             for rows in self.rows

@@ -79,6 +79,12 @@ def prepare_observations(config: RunConfig, observations: list[Observation]) -> 
     return observations
 
 
+def map_frame(options: MapOptions, observations: Sequence[Observation]) -> str | None:
+    """Return the frame of the map; None of offsets alone, which are no places on the sky."""
+    frames = {one.frame for one in observations if one.pointing is not None}
+    return None if frames == {OFFSET} else options.frame
+
+
 def in_frame(observations: Sequence[Observation], frame: str) -> list[Observation]:
     """Return the observations with their pointing in the frame of the map.
 

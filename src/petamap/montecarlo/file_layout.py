@@ -20,6 +20,7 @@ from petamap.data.config import (
     to_toml,
 )
 from petamap.mapmaking.setup import RunSetup
+from petamap.mapmaking.target import map_frame
 from petamap.montecarlo.draws import Draws
 from petamap.montecarlo.store import ERROR_BYTES, HASH_BYTES, StoreLayout
 from petamap.spectra.measure import SpectraChoices
@@ -129,7 +130,7 @@ def _attributes(
         "n_side": estimator.pixelization.n_side,
         "ordering": "ring",
         "stokes": config.map.stokes,
-        "frame": config.map.frame,
+        "frame": map_frame(config.map, stage.observations) or "",
     }
 
 

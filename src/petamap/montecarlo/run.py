@@ -31,6 +31,7 @@ from petamap.mapmaking.own_temperature import needs_own_temperature
 from petamap.mapmaking.setup import RunSetup
 from petamap.mapmaking.stop_rule import SolverTolerance
 from petamap.mapmaking.system import MapmakingSystem
+from petamap.mapmaking.target import map_frame
 from petamap.montecarlo.draws import Draws, Realization
 from petamap.montecarlo.file_layout import (
     FILTER_AND_BIN,
@@ -209,7 +210,9 @@ class _MonteCarlo:
         with agree_on_errors(self.comm):
             if self.comm.rank == 0:
                 self._check_file()
-                self.mask = load_mask(self.choices, self.pixelization, chosen.frame)
+                self.mask = load_mask(
+                    self.choices, self.pixelization, map_frame(chosen, self.stage.observations)
+                )
 
     def _check_fixed(self) -> None:
         fixed, parts = self.options.fixed, self.options.parts

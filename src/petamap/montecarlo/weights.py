@@ -18,7 +18,7 @@ from petamap.spectra.measure import SpectraChoices
 from petamap.spectra.run_maps import inverse_variance, read_mask
 
 
-def load_mask(choices: SpectraChoices, pixelization: Healpix, frame: str) -> FloatArray | None:
+def load_mask(choices: SpectraChoices, pixelization: Healpix, frame: str | None) -> FloatArray | None:
     """Return the chosen mask, float64 (n_pix,), or None where none is chosen.
 
     Raises

@@ -15,6 +15,7 @@ from petamap.sky import _sky
 
 # FITS axis names of longitude and latitude, by coordinate frame
 AXES = {"equatorial": ("RA--", "DEC-"), "galactic": ("GLON", "GLAT"), "ecliptic": ("ELON", "ELAT")}
+_OTHER_AXES = ("XLON", "XLAT")  # of a system that FITS has no name for
 
 
 @dataclass(frozen=True)
@@ -100,9 +101,9 @@ class ImagePixels(ABC):
         rows, columns = self.shape
         return ((0.5 - x) * dx, (columns + 0.5 - x) * dx), ((0.5 - y) * dy, (rows + 0.5 - y) * dy)
 
-    def wcs_cards(self, frame: str = "equatorial") -> dict[str, object]:
-        """Return the FITS cards of the two celestial axes in a frame (equatorial, galactic or ecliptic)."""
-        axes = AXES[frame]
+    def wcs_cards(self, frame: str | None = "equatorial") -> dict[str, object]:
+        """Return the FITS cards of the axes in a frame: equatorial, galactic, ecliptic, or None of these."""
+        axes = _OTHER_AXES if frame is None else AXES[frame]
         cards: dict[str, object] = {}
         for i in range(2):
             cards[f"CTYPE{i + 1}"] = f"{axes[i]}-{self.projection}"

@@ -100,6 +100,35 @@ def write_map(
         raise ConfigError(
             "an array has no pixelization, names or unit", mend="give them, or a SkyMap in its place"
         )
+    if frame is None and not isinstance(pixelization, NumberedPixels):
+        raise ConfigError("unknown frame: the map has none", mend=f"give it: {', '.join(FRAME_LETTERS)}")
+    write_columns(
+        path, values, pixelization, names=names, unit=unit, run_id=run_id, frame=frame, partial=partial,
+        cards=cards,
+    )  # fmt: skip
+
+
+def write_columns(
+    path: str | os.PathLike[str],
+    values: AnyArray,
+    pixelization: Pixelization,
+    *,
+    names: Sequence[str],
+    unit: str | Sequence[str],
+    run_id: str,
+    frame: str | None,
+    partial: bool = False,
+    cards: Mapping[str, object] | None = None,
+) -> None:
+    """Write an array as a map as `write_map` does; one of offsets has no frame, which the file does not say.
+
+    Raises
+    ------
+    ConfigError
+        If shapes, names or the frame do not match.
+    ResourceError
+        If the file cannot be written.
+    """
     columns = np.atleast_2d(real_array(values, "values"))
     if columns.shape != (len(names), pixelization.n_pix):
         raise ConfigError(

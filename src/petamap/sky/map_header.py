@@ -70,8 +70,10 @@ def make_map_header(
 
     Parameters
     ----------
-    pixelization, names, unit, run_id, frame, cards
+    pixelization, names, unit, run_id, cards
         See `petamap.sky.map_file.write_map`.
+    frame : str, optional
+        equatorial, galactic or ecliptic; without one, the file says none.
     n_observed : int, optional
         Number of rows of a partial HEALPix map, which has observed pixels only.
 
@@ -103,7 +105,7 @@ def make_map_header(
 def _check(pixelization: Pixelization, frame: str | None, n_observed: int | None) -> None:
     if not isinstance(pixelization, Healpix | ImagePixels | NumberedPixels):
         raise ConfigError(f"no map files of pixelization {pixelization.describe().get('kind')}")
-    if frame not in FRAME_LETTERS and not (frame is None and isinstance(pixelization, NumberedPixels)):
+    if frame is not None and frame not in FRAME_LETTERS:
         raise ConfigError(f"unknown frame '{frame}'", mend=did_you_mean(str(frame), list(FRAME_LETTERS)))
     if n_observed is not None and not isinstance(pixelization, Healpix):
         raise ConfigError("only HEALPix maps can be partial")

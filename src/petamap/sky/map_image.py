@@ -54,7 +54,6 @@ def image_hdu(
 
 def _cards(pixelization: ImagePixels | NumberedPixels, frame: str | None) -> dict[str, Any]:
     if isinstance(pixelization, ImagePixels):
-        assert frame is not None, "checked by the caller"
         return dict(pixelization.wcs_cards(frame))
     return dict(pixelization.layout.header) if pixelization.layout else {}
 
