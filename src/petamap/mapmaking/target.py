@@ -91,8 +91,17 @@ def in_frame(observations: Sequence[Observation], frame: str) -> list[Observatio
     Raises
     ------
     ConfigError
-        If the frame of an observation is not known, or recorded pixels would have to be rotated.
+        If the frame of an observation is not known, some are of offsets and others of places on the sky, or
+        recorded pixels would have to be rotated.
     """
+    offsets = [one.name for one in observations if one.pointing is not None and one.frame == OFFSET]
+    others = [one for one in observations if one.pointing is not None and one.frame not in (None, OFFSET)]
+    if offsets and others:
+        raise ConfigError(
+            f"its pointing is offsets, that of {others[0].name} {others[0].frame}",
+            where=f"observation {offsets[0]}",
+            mend="map them in runs of their own, or say the frame of these offsets if they are none",
+        )
     return [_rotated(observation, frame) for observation in observations]
 
 

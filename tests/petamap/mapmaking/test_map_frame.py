@@ -9,6 +9,7 @@ from astropy.wcs import WCS
 from montecarlo_runs import TINY
 from small_runs import noisy_scans
 
+from petacomm.base.errors import ConfigError
 from petamap.cli.configure import describe_config
 from petamap.data.config import MapOptions, parse_config
 from petamap.data.run_summary import Summary
@@ -16,7 +17,7 @@ from petamap.mapmaking import setup
 from petamap.mapmaking.coadd import coadd
 from petamap.mapmaking.coadd_files import write_coadd
 from petamap.mapmaking.run import run
-from petamap.mapmaking.target import map_frame
+from petamap.mapmaking.target import in_frame, map_frame
 from petamap.montecarlo.reader import read_results
 from petamap.montecarlo.run import run_montecarlo
 from petamap.sky.map_file import read_map
@@ -53,6 +54,16 @@ def test_only_offsets_have_no_frame():
     assert map_frame(options, known) == map_frame(options, [*known, *offsets]) == "ecliptic"
     assert map_frame(options, []) == "ecliptic" and map_frame(options, offsets) is None
     assert map_frame(options, [replace(known[0], pointing=None, frame=None), *offsets]) is None
+
+
+def test_offsets_are_not_mapped_with_places_on_the_sky():
+    known, offsets = scans("galactic"), scans("offset")
+    with pytest.raises(
+        ConfigError, match=f"observation {offsets[0].name}: its pointing is offsets, that of "
+    ):
+        in_frame([*known, *offsets], "galactic")
+    assert in_frame(offsets, "galactic") == offsets
+    assert in_frame([replace(known[0], pointing=None), *offsets], "galactic")[1:] == offsets
 
 
 @pytest.mark.parametrize("pixels", PIXELS.values(), ids=PIXELS)
