@@ -24,8 +24,9 @@ class Signal(Protocol):
     That of a simulated sky alone has an attribute `of_sky`, which is True. One whose samples are had as
     quickly in any order has `any_order`, which is True; others are read detector by detector. One that is
     made of what the ranks of a node can share has a method `share`, which all ranks call with a communicator
-    before they read. One that reads files may have a method `signal_reads`, whose arguments are those of
-    `add_signal` without `out` and which returns what it reads for them.
+    before they read; one of a sky has an attribute `shared_sky`, with `is_made`, `find` and `costs` as of
+    `Sky`. One that reads files may have a method `signal_reads`, whose arguments are those of `add_signal`
+    without `out` and which returns what it reads for them.
     """
 
     def add_signal(self, detector: int, start: int, stop: int, out: FloatArray) -> None:
@@ -91,6 +92,12 @@ def share_signals(datasets: Iterable[Iterable[Iterable[Signal]]], comm: Communic
             for signal in signals:
                 if (share := getattr(signal, "share", None)) is not None:
                     share(comm)
+
+
+def share_templates(observations: Iterable[Observation], comm: Communicator) -> None:
+    """Make what ranks can share once on each node, of signals that templates know. Collective."""
+    known = (getattr(template, "signal", None) for one in observations for template in one.templates)
+    share_signals([[[signal for signal in known if signal is not None]]], comm)
 
 
 def signal_reads(signals: Iterable[Signal], detector: int, start: int, stop: int) -> list[Read]:

@@ -92,6 +92,11 @@ class FilteredSignal:
         """Whether it is a simulated sky alone."""
         return bool(getattr(self.signal, "of_sky", False))
 
+    @property
+    def shared_sky(self) -> object:
+        """What the ranks of a node share of it, if anything."""
+        return getattr(self.signal, "shared_sky", None)
+
     def share(self, comm: Communicator) -> None:
         """Make once on each node what ranks can share. Collective."""
         share_signals([[[self.signal]]], comm)

@@ -103,6 +103,11 @@ class ChosenDetectors:
     part: Any
     numbers: tuple[int, ...]
 
+    @property
+    def shared_sky(self) -> object:
+        """What the ranks of a node share of it, if anything."""
+        return getattr(self.part, "shared_sky", None)
+
     def share(self, comm: Communicator) -> None:
         """Make once on each node what ranks can share. Collective."""
         share_signals([[[self.part]]], comm)

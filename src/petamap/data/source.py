@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from importlib import import_module
@@ -60,9 +60,12 @@ class SourceContext:
 
         See `once_a_node`. The arguments can be keys of a dictionary.
         """
-        key = function, arguments
+        return self.keep((function, arguments), lambda: self.once_a_node([partial(function, *arguments)])[0])
+
+    def keep(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return what a function makes, which is called once for all realizations."""
         if key not in self._kept:
-            self._kept[key] = self.once_a_node([partial(function, *arguments)])[0]
+            self._kept[key] = make()
         found: T = self._kept[key]
         return found
 

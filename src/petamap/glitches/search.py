@@ -16,7 +16,7 @@ from petacomm.base.progress import Progress
 from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.mpi import Communicator, agree_on_errors
 from petamap.data.config import GlitchOptions
-from petamap.data.observation import Observation, read_flags, read_signal
+from petamap.data.observation import Observation, read_flags, read_signal, share_signals
 from petamap.data.run_summary import DetectorGlitches
 from petamap.glitches.detection import find_glitches, find_steps
 from petamap.glitches.found import GlitchFlags, StepOffsets, united_ranges
@@ -78,6 +78,7 @@ class GlitchSearch:
         first, last = (len(pieces) * rank // comm.size for rank in (comm.rank, comm.rank + 1))
         own, fast = list[_Event](), FastTemplates()
         progress.begin("glitches", float(last - first), "pieces")
+        share_signals([[one.signals for one in observations]], comm)
         with agree_on_errors(comm):
             for piece in pieces[first:last]:
                 own += self._search(observations[piece.observation], piece, fast)

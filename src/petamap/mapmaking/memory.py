@@ -10,8 +10,12 @@ from petamap.mapmaking.slabs import is_partial, slab_bytes
 from petamap.mapmaking.vectors import MAX_WIDTH, width_for
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from petacomm.mpi import Communicator
     from petacomm.reduction import OwnedRows
     from petamap.data.config import RunConfig
+    from petamap.data.observation import Observation
     from petamap.mapmaking.projection import Projection
 
 
@@ -47,6 +51,8 @@ class MemoryPlan:
         Bytes that grow with the pixels and gaps while maps are written.
     given_back : int
         Bytes of samples that are given back before maps are written.
+    skies : int
+        Bytes of this rank's part of skies that its node will make, and hold.
     """
 
     keep: bool
@@ -59,6 +65,7 @@ class MemoryPlan:
     beside: int = 0
     writing: int = 0
     given_back: int = 0
+    skies: int = 0
 
     def __add__(self, other: MemoryPlan) -> MemoryPlan:
         """Return the plan with what another system takes beside it."""
@@ -72,7 +79,8 @@ class MemoryPlan:
     def total(self) -> int:
         """All bytes."""
         working = max(self.maps, self.beside) + self.filters
-        return self.base + self.samples + self.preconditioner + max(working, self.writing - self.given_back)
+        held = self.base + self.skies + self.samples + self.preconditioner
+        return held + max(working, self.writing - self.given_back)
 
     @property
     def bytes_per_sample(self) -> float:
@@ -167,6 +175,20 @@ def gives_pointing_back(config: RunConfig) -> bool:
     """Return whether a run passes over no samples once it has its map, and needs their pointing no more."""
     products = config.products
     return not (config.splits or products.pixel_covariance or products.sky)
+
+
+def sky_bytes(observations: Sequence[Observation], comm: Communicator) -> tuple[int, int]:
+    """Return the bytes of a rank's part of skies that are to be made, and those beside while one is made.
+
+    Collective: what is held of them is found.
+    """
+    shared = (getattr(signal, "shared_sky", None) for one in observations for signal in one.signals)
+    skies = {id(sky): sky for sky in shared if sky is not None}.values()
+    for sky in skies:
+        sky.find(comm)
+    on_node, costs = comm.node_size(), [sky.costs for sky in skies if not sky.is_made]
+    beside = max((one.bytes_to_make(on_node) for one in costs), default=0)
+    return sum(one.n_bytes for one in costs) // on_node, beside
 
 
 def split_bytes(run: MemoryPlan, n_parts: int) -> int:

@@ -20,14 +20,14 @@ from petacomm.reduction import OwnedRows, ReductionPlan
 from petacomm.sharing import IndexMap
 from petacomm.sharing.index_map import rows_of_keys
 from petamap.data.formats.lazy import share_pointing
-from petamap.data.observation import Observation
+from petamap.data.observation import Observation, share_templates
 from petamap.data.parts import Parts
 from petamap.mapmaking.amplitudes import Amplitudes, LocalPixels
 from petamap.mapmaking.cg import ConjugateGradients
 from petamap.mapmaking.distribution import Distribution
 from petamap.mapmaking.joint_blocks import JointNoise
 from petamap.mapmaking.linear_operators import Operator, Preconditioner
-from petamap.mapmaking.memory import MemoryPlan, component_bytes, plan_memory, split_bytes
+from petamap.mapmaking.memory import MemoryPlan, component_bytes, plan_memory, sky_bytes, split_bytes
 from petamap.mapmaking.noise_kernels import InverseNoise, ModelOf, inverse_noise
 from petamap.mapmaking.normal_operator import NormalOperator
 from petamap.mapmaking.pixel_statistics import Statistics, pixel_statistics
@@ -163,6 +163,8 @@ def set_up(
         projection.set_units(comm)
         noise = noise.in_units(projection.units)
     solved_for = has_templates(observations) and not options.binned_only
+    if solved_for:
+        share_templates(observations, comm)
     terms = StreamTerms(observations, layout, model_of) if solved_for else None
     statistics_of = statistics_of or _statistics_by_row(options, sums=sums)
     return _assemble(projection, noise, terms, options, comm, timers, progress, statistics_of, sums)
@@ -368,6 +370,7 @@ def _choose_memory_plan(
     more = component_bytes(pixels.n_owned, n_pixels, options.n_components, options.stokes.n)
 
     pointing = _pointing_choice(projection, options, comm)
+    skies, beside = sky_bytes(projection.observations, comm)
 
     def planned(keep: bool) -> MemoryPlan:
         n_unknowns = preconditioner.n_gaps + n_amplitudes
@@ -380,8 +383,9 @@ def _choose_memory_plan(
             maps=plan.maps + more,
             writing=plan.writing + more,
             preconditioner=preconditioner.n_bytes(width),
-            beside=preconditioner.templates.beside,
+            beside=max(preconditioner.templates.beside, beside),
             filters=filters,
+            skies=skies,
         )
 
     plan = planned(may_keep and pointing != "recompute")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from petacomm.base.errors import ConfigError
 from petacomm.base.progress import Progress
@@ -17,6 +16,7 @@ from petamap.mapmaking.distribution import Distribution, find_distribution
 from petamap.montecarlo.draws import MAPPED_PARTS
 from petamap.planning.plan import plan
 from petamap.planning.scanned_run import ScannedRun
+from petamap.simulation.sky_costs import SkyCosts
 from petamap.sky.harmonics import ITERATIONS
 from petamap.sky.stokes import Stokes
 
@@ -28,21 +28,18 @@ _PASS = 8
 _ITERATION, _KEPT, _RECOMPUTED, _READ, _SET_UP, _ITERATIONS = 4.4, 4.0, 11.0, 45.0, 60.0, 30
 # Per iteration: reductions of pixels (to the owners and back), and of scalars.
 _SUMS, _NUMBERS = 2, 3
-# Nanoseconds on one core: for each n_side^2 and n_side^3 of a transform of one component to l_max =
-# 3 n_side - 1, for each n_side l_max^2 of a sky of three. Within 20 % of what was measured for n_side 128 to
-# 1024.
-_ANALYSIS, _SYNTHESIS = (300.0, 1.2), 1.0
-# Maps of a component that the transforms of Q and U hold beside those of the realization: I without dipole,
-# weighted maps and residuals, Fourier coefficients of rings, a_lm and those of residuals.
-_WORK = 1 + 2 + 2 + 4 + 4
+# Nanoseconds on one core for each n_side^2 and n_side^3 of a transform of one component to l_max =
+# 3 n_side - 1. Within 20 % of what was measured for n_side 128 to 1024.
+_ANALYSIS = 300.0, 1.2
+# Whole maps of a component of which each component of a transform has as many bytes: Fourier coefficients of
+# rings, a_lm, and those of residuals; a_lm of I while there are those of Q and U.
+_FOURIER, _ALM = 2, 0.75
 # Largest number of candidates for the number of groups.
 _MAX_CANDIDATES = 6
 # Part of the time that ranks must spare to make spectra together, though each has room for whole maps.
 _QUICKER = 0.8
 # Samples up to which scans are looked at as they are, for each number of groups.
 _MOST_SCANNED = 1e10
-# l_max of skies beyond which the spectra that come with petamap end.
-_SKY_L_MAX = 2000
 
 
 @dataclass(frozen=True)
@@ -142,15 +139,17 @@ def plan_group(
         threads=[1], n_rhs=n_solved, progress=progress, most_scanned=_MOST_SCANNED,
     )  # fmt: skip
     prediction, on_node = run_plan.best, min(ranks, machine.cores)
-    beside, dealt = (
-        bytes_beside(config, run_plan.n_stokes, run_plan.n_pix, n_threads, ranks, on_node, 1, way)
-        for way in (False, True)
-    )
+    observed = min(prediction.forecast.n_global.value / run_plan.n_pix, 1.0)
+    sizes = run_plan.n_stokes, run_plan.n_pix, n_threads, ranks, on_node
+    beside, dealt = (bytes_beside(config, run_plan.skies, *sizes, 1, way, observed) for way in (False, True))
+    # skies are beside the run, as many as realizations are mapped at once
+    alone = sum(one.n_bytes for one in run_plan.skies) / on_node
+    memory, memory_kept = prediction.memory - alone, prediction.memory_kept - alone
     spectra = spectra_seconds(config, ranks, n_threads, on_node, batch, machine)
     distributed = ranks > 1
-    distributed &= 0 < limit < prediction.memory + beside or is_quicker(spectra)
+    distributed &= 0 < limit < memory + beside or is_quicker(spectra)
     beside = dealt if distributed else beside
-    room = config.resources.pointing == "auto" and prediction.memory_kept + beside <= limit
+    room = config.resources.pointing == "auto" and memory_kept + beside <= limit
     kept = room or config.resources.pointing == "keep"
     sums = _SUMS * prediction.seconds[prediction.best] * (ranks > 1)
     sums += _NUMBERS * 2 * math.ceil(math.log2(ranks)) * machine.latency
@@ -162,9 +161,9 @@ def plan_group(
     n_training = config.montecarlo.vectors_from if config.montecarlo.vectors else 0
     return GroupPlan(
         groups, ranks, batch, -(-config.montecarlo.realizations // groups), kept,
-        (prediction.memory_kept if kept else prediction.memory) + beside, distributed,
+        (memory_kept if kept else memory) + beside, distributed,
         samples * _SET_UP * 1e-9 + n_training * (reading + iterating + reducing),
-        reading, iterating, reducing, sum(one.seconds(on_node * n_threads) for one in _skies(config)),
+        reading, iterating, reducing, sum(one.seconds(on_node * n_threads) for one in run_plan.skies),
         spectra[distributed], sums,
     )  # fmt: skip
 
@@ -179,6 +178,7 @@ def _distributions(config: RunConfig) -> list[Distribution] | None:
 
 def bytes_beside(
     config: RunConfig,
+    skies: Sequence[SkyCosts],
     n_stokes: int,
     n_pix: int,
     n_threads: int,
@@ -186,12 +186,15 @@ def bytes_beside(
     on_node: int,
     batch: int,
     distributed: bool = False,
+    observed: float = 1.0,
 ) -> float:
     """Return the bytes of a rank beside those of the solver: of skies or, later, of spectra.
 
     Parameters
     ----------
     config : RunConfig
+    skies : sequence of SkyCosts
+        Of the run; each realization draws those that are drawn.
     n_stokes, n_pix : int
         Of the maps.
     n_threads : int
@@ -202,76 +205,61 @@ def bytes_beside(
         Realizations at once.
     distributed : bool
         Whether all ranks make the spectra of each map.
+    observed : float
+        Part of the pixels that is observed.
     """
     # those that a node shares, and one that is made
-    shared = batch * sum(_sky_bytes(one.n_side) for one in _skies(config)) / on_node
-    skies = shared + max((one.bytes_to_make(on_node) for one in _skies(config)), default=0)
+    shared = sum(one.n_bytes * (batch if one.is_drawn else 1) for one in skies) / on_node
+    for_skies = shared + max((one.bytes_to_make(on_node) for one in skies), default=0)
+    spectra = _SpectraBytes(config, n_stokes, 8 * n_pix, observed)
     if distributed:
-        return max(skies, _dealt_bytes(config, n_stokes, 8 * n_pix, ranks))
-    return max(
-        skies, _spectra_bytes(config, n_stokes, 8 * n_pix, min(-(-batch // ranks), n_threads), on_node)
-    )
+        return max(for_skies, spectra.dealt(ranks))
+    return max(for_skies, spectra.whole(min(-(-batch // ranks), n_threads), on_node))
 
 
-def _spectra_bytes(config: RunConfig, n_stokes: int, one: int, at_once: int, on_node: int) -> float:
-    """Return the bytes of a rank that makes spectra: of whole maps, and its part of what a node shares.
+@dataclass(frozen=True)
+class _SpectraBytes:
+    """Bytes of a rank that makes spectra; a whole map has `one` for each component, a part of it observed."""
 
-    A map is `one` bytes for each component.
-    """
-    # weights, directions
-    shared = (2 + 3 * (not config.spectra.keep_dipole)) * one
-    # a realization for each thread, gathered and in work
-    return shared / on_node + at_once * (_n_maps(config) * n_stokes + n_stokes + _WORK) * one
+    config: RunConfig
+    n_stokes: int
+    one: int
+    observed: float
 
+    @property
+    def _held(self) -> float:
+        """Return the part of the pixels that maps and weights have."""
+        needs_all = self.observed >= 0.5 or self.config.spectra.purify != "none"
+        return 1.0 if needs_all else self.observed
 
-def _dealt_bytes(config: RunConfig, n_stokes: int, one: int, ranks: int) -> float:
-    """Return the bytes of a rank that makes spectra of its parts of maps, each of `one` bytes if whole."""
-    weights = 2 + 3 * (not config.spectra.keep_dipole)
-    # coefficients that are sent, received and in their places, of a twelfth of the orders
-    work = _n_maps(config) * n_stokes + n_stokes + _WORK + 3 * 4 / 12
-    return one * ((weights + work) / ranks + (config.spectra.mask is not None))
+    @property
+    def _common(self) -> float:
+        """Return the maps that realizations have in common: weights, directions, which pixels they are of."""
+        return (2 + 3 * (not self.config.spectra.keep_dipole) + 3 * (self._held < 1)) * self._held
+
+    @property
+    def _work(self) -> float:
+        """Return the maps that a realization needs: gathered; weighted; what transforms hold."""
+        spins = [k for k, has in ((1, self.n_stokes != 2), (2, self.n_stokes > 1)) if has]
+        made = _ALM * (len(spins) == 2) + max(spins) * (_FOURIER + 2 * _ALM)
+        return (_n_maps(self.config) * self.n_stokes + 2 * max(spins)) * self._held + made
+
+    def whole(self, at_once: int, on_node: int) -> float:
+        """Return those of a rank with so many whole maps at once, and its part of what nodes share."""
+        return (self._common / on_node + at_once * self._work) * self.one
+
+    def dealt(self, ranks: int) -> float:
+        """Return those of a rank that makes spectra of its parts of maps."""
+        # coefficients that are sent, received and in their places, of a twelfth of the orders
+        exchanged = 3 * 2 * min(self.n_stokes, 2) / 12
+        parts = (self._common + self._work + exchanged) / ranks
+        return self.one * (parts + (self.config.spectra.mask is not None))
 
 
 def _n_maps(config: RunConfig) -> int:
     """Return of how many maps of a realization there are spectra: of its parts, and of their sum."""
     n_parts = len(MAPPED_PARTS[config.montecarlo.parts])
     return n_parts + (n_parts == 2)
-
-
-@dataclass(frozen=True)
-class _MadeSky:
-    """A sky that is made; by the ranks of a node together, or by one of them."""
-
-    n_side: int
-    l_max: int
-    by_all: bool
-
-    def bytes_to_make(self, on_node: int) -> float:
-        """Return the bytes of a rank of a node: rings, their Fourier coefficients, a_lm, two whole skies."""
-        sky = _sky_bytes(self.n_side)
-        if not self.by_all:
-            return 2 * sky
-        coefficients = 16 * (2 * 4 * self.n_side * self.l_max + 3 * 3 * self.l_max**2 / 2)
-        return (sky + coefficients) / on_node + (on_node == 1) * sky
-
-    def seconds(self, cores: int) -> float:
-        """Return the seconds in which so many cores of a node make it."""
-        return self.n_side * self.l_max**2 * _SYNTHESIS * 1e-9 / (cores if self.by_all else 1)
-
-
-def _sky_bytes(n_side: int) -> float:
-    return 3 * 8 * 12 * n_side**2
-
-
-def _skies(config: RunConfig) -> list[_MadeSky]:
-    """Return the skies that sources make."""
-    found = []
-    for source in config.sources:
-        options: Any = source.options
-        if "sky" in source.kind and getattr(options, "n_side", None):
-            l_max = getattr(options, "l_max", None) or min(2 * options.n_side, _SKY_L_MAX)
-            found.append(_MadeSky(int(options.n_side), int(l_max), source.kind == "sky-spectra"))
-    return found
 
 
 def spectra_seconds(

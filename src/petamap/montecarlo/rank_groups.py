@@ -28,6 +28,7 @@ from petamap.montecarlo.group_plan import (
 )
 from petamap.planning.distribution_choice import local_machine
 from petamap.planning.scanned_run import ScannedRun
+from petamap.simulation.sky_costs import sky_costs
 
 
 @dataclass(frozen=True)
@@ -111,10 +112,10 @@ def _bytes_at_once(
     kept = kept_vectors(config, n_training)
     projection, pixels = system.projection, system.shared.pixels
     planned = plan_memory(projection, pixels, memory.keep, projection.n_nuisance, n_rhs, kept)
-    on_node, n_stokes = system.comm.node_size(), system.projection.stokes.n
+    observed = int(pixels.comm.sum(pixels.n_owned)) / projection.sky.n_pix
     beside = bytes_beside(
-        config, n_stokes, system.projection.sky.n_pix, system.projection.n_threads, system.comm.size, on_node,
-        batch, distributed,
+        config, sky_costs(projection.observations), projection.stokes.n, projection.sky.n_pix,
+        projection.n_threads, system.comm.size, system.comm.node_size(), batch, distributed, observed,
     )  # fmt: skip
     # what is resident already is that of before the maps
     known = memory.base + memory.samples + memory.preconditioner

@@ -32,6 +32,7 @@ from petamap.planning.rank_samples import HeldSamples
 from petamap.planning.scanned_run import ScannedRun
 from petamap.pointing.compressed import CompressedPointing
 from petamap.simulation.sky import Sky
+from petamap.simulation.sky_costs import SkyCosts
 from petamap.sky.healpix import Healpix
 from petamap.sky.stokes import Stokes
 
@@ -58,6 +59,8 @@ class MemoryForecast:
         Right-hand sides that are solved for side by side.
     flagged : float
         Part of the samples that is flagged, or in pixels that are cut.
+    skies : tuple of SkyCosts
+        Those that signals see.
     """
 
     config: RunConfig
@@ -65,6 +68,7 @@ class MemoryForecast:
     preconditioner: PreconditionerForecast
     n_rhs: int = 1
     flagged: float = 0.0
+    skies: tuple[SkyCosts, ...] = ()
 
     def of(self, forecast: Forecast, threads: int, ranks: Sequence[HeldSamples]) -> tuple[int, int]:
         """Return the largest bytes of a rank with pointing recomputed, and with pointing kept.
@@ -99,11 +103,11 @@ class MemoryForecast:
         maps, writing = map_bytes(sizes)
         bands = self._bands_bytes(sizes)
         plan = MemoryPlan(
-            keep=False, base=self._base(forecast.size) + functions + self._estimate_bytes(threads),
+            keep=False, base=self._base(forecast) + functions + self._estimate_bytes(threads),
             samples=_gap_bits(held, n_flagged, layout.margin), n_samp=held.n,
             maps=maps + bands, writing=writing + bands,
             preconditioner=int(two_level) + template.kept, filters=self._filters(threads),
-            beside=template.beside + slow,
+            beside=max(template.beside + slow, self._bytes_to_make_skies(forecast)),
         )  # fmt: skip
         more = sum(split_bytes(plan, n) for n in self._n_parts) + self._filter_and_bin(sizes, template)
         a_sample = 4 + 4 * (config.map.stokes != "I") + 4 * self._has_gains + 2 * 4 * len(self._n_parts)
@@ -112,11 +116,19 @@ class MemoryForecast:
         kept = replace(plan, samples=plan.samples + pointing, given_back=back)
         return plan.total + more, kept.total + more
 
-    def _base(self, size: int) -> int:
-        """Return the bytes of a process and of its pixel index: a bit a pixel, and a count for 64 pixels."""
+    def _base(self, forecast: Forecast) -> int:
+        """Return the bytes of a process, its pixel index, and its part of the skies that a node holds.
+
+        The index has a bit a pixel, and a count for 64 pixels.
+        """
         n_pix = self.run.pixelization.n_pix
-        libraries = _PROCESS_BYTES + _SIMULATION_BYTES * self._simulates + _MPI_BYTES * (size > 1)
-        return libraries + n_pix // 8 + n_pix // 16
+        libraries = _PROCESS_BYTES + _SIMULATION_BYTES * self._simulates + _MPI_BYTES * (forecast.size > 1)
+        skies = sum(one.n_bytes for one in self.skies) // _ranks_on_node(forecast)
+        return libraries + n_pix // 8 + n_pix // 16 + skies
+
+    def _bytes_to_make_skies(self, forecast: Forecast) -> int:
+        """Return what a rank takes beside it while a sky is made: there are no vectors yet."""
+        return max((one.bytes_to_make(_ranks_on_node(forecast)) for one in self.skies), default=0)
 
     @property
     def _estimates(self) -> bool:
@@ -262,6 +274,10 @@ def _assumed_sky(run: ScannedRun) -> Sky:
     expands = all(isinstance(one.pointing, CompressedPointing) for one in run.observations)
     pixels = Healpix(1) if expands else run.pixelization
     return Sky(pixels, lambda: np.ones((1, pixels.n_pix)))
+
+
+def _ranks_on_node(forecast: Forecast) -> int:
+    return min(forecast.size, forecast.ranks_per_node)
 
 
 def _gap_bits(held: HeldSamples, n_flagged: int, margin: int) -> int:

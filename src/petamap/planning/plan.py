@@ -39,6 +39,7 @@ from petamap.planning.sample_forecast import forecast_from_sample
 from petamap.planning.scanned_run import ScannedRun
 from petamap.planning.sky_regions import SkySample, count_regions, full_sky_sample
 from petamap.planning.thinned_scan import ThinnedScan, Thinning
+from petamap.simulation.sky_costs import SkyCosts, sky_costs
 from petamap.sky.stokes import Stokes
 
 # Below these numbers of time samples, and of pairs of holders of a key, nothing is sampled.
@@ -118,6 +119,8 @@ class RunPlan(Displayed):
         thinned out, as given.
     unbounded : tuple of str
         Parts of the run that send more than the bounds of its phases say.
+    skies : tuple of SkyCosts
+        What skies take that signals see: each node holds them.
     """
 
     machine: Machine
@@ -134,6 +137,7 @@ class RunPlan(Displayed):
     noise_rounds: int = 0
     unused: UnusedSamples = field(default_factory=UnusedSamples)
     unbounded: tuple[str, ...] = ()
+    skies: tuple[SkyCosts, ...] = ()
 
     def _facts(self) -> dict[str, object]:
         best = self.best
@@ -327,13 +331,20 @@ class _Planner:
             sample.fraction, self.run.bands, self.preconditioner, tuple(predictions),
             0 if solver.binned_only else solver.max_iterations, thinning,
             self.config.noise.max_rounds if self.config.noise.kernel == "estimate" else 0, self.unused,
-            unbounded_parts(self.config, self.run.observations),
+            unbounded_parts(self.config, self.run.observations), self.skies,
         )  # fmt: skip
 
     @cached_property
     def memory(self) -> MemoryForecast:
         """Memory of ranks, when it is known what is cut."""
-        return MemoryForecast(self.config, self.run, self.preconditioner, self.n_rhs, self.unused.samples)
+        return MemoryForecast(
+            self.config, self.run, self.preconditioner, self.n_rhs, self.unused.samples, self.skies
+        )
+
+    @cached_property
+    def skies(self) -> tuple[SkyCosts, ...]:
+        """What skies take that signals see."""
+        return sky_costs(self.run.observations)
 
     @property
     def _is_large(self) -> bool:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import NamedTuple, NoReturn, Protocol
 
 import numpy as np
 
 from petacomm.base.errors import ConfigError, DataError
 from petacomm.base.name_patterns import choose_names
 from petacomm.base.typing import (
+    AnyArray,
     BoolArray,
     Float32Array,
     FloatArray,
@@ -27,46 +28,70 @@ from petamap.data.source import SourceContext
 from petamap.data.template import OfPixels
 from petamap.pointing.protocol import Pointing
 from petamap.simulation import _simulation
+from petamap.simulation.seen_pixels import Look, SeenPixels
+from petamap.simulation.sky_costs import SkyCosts
 from petamap.sky.healpix import Healpix
 from petamap.sky.pixelization import Pixelization
 from petamap.sky.ring_distribution import RingDistribution
+from petamap.sky.submaps import Submaps
 
 CHUNK = 8192  # samples processed at once, whose directions and pixels fit into the cache
+
+
+class RingPart(NamedTuple):
+    """Values of some of a rank's rings of a sky, (n_columns, n_pixels), and which of I, Q and U they are."""
+
+    columns: slice
+    rings: slice
+    values: FloatArray
 
 
 class Sky:
     """Sky map that is computed at first use and shared by all signals.
 
+    Of a HEALPix map, the pixels are held that its signals can see, where these are few (`SeenPixels`).
+
     Parameters
     ----------
     pixelization : Pixelization
-    make : callable
+    make : callable, optional
         Returns I, or I, Q and U (COSMO), float64 (1 or 3, n_pix); nan for unknown pixels.
     make_rings : callable, optional
-        Returns the part on the rings of a rank, (3, rings.n_pix), given their `RingDistribution`: the
-        ranks of a node then make the map together.
+        In its place: yields parts of I, Q and U (`RingPart`) on the rings of a rank, given their
+        `RingDistribution`. The ranks of a node then make the map together. Its values are all known.
+    l_max : int
+        Where it is made by rings, of what.
     """
 
     def __init__(
         self,
         pixelization: Pixelization,
-        make: Callable[[], FloatArray],
-        make_rings: Callable[[RingDistribution], FloatArray] | None = None,
+        make: Callable[[], FloatArray] | None = None,
+        make_rings: Callable[[RingDistribution], Iterable[RingPart]] | None = None,
+        l_max: int = 0,
     ) -> None:
-        self.pixelization = pixelization
+        self.pixelization, self.l_max = pixelization, l_max
         self._make, self._make_rings = make, make_rings
         self._lock = threading.Lock()
+        self._seen: SeenPixels | None = None
+        self._submaps: Submaps | None = None
         self._values: FloatArray | None = None
         self._unknown: BoolArray | None = None
         self._settled = False
 
-    @classmethod
-    def of_values(cls, pixelization: Pixelization, values: FloatArray) -> Sky:
-        """Return the sky of values that the ranks of a node have once, float64 (n_pix, 1 or 3)."""
-        sky = cls(pixelization, _made_already)
-        sky._keep(values)
-        sky._settled = True
-        return sky
+    def see(self, looks: Sequence[Look], context: SourceContext) -> None:
+        """Let detectors look at the sky, which holds what they see, too; all realizations find that once."""
+        pixels, is_whole = self.pixelization, self._values is not None and self._submaps is None
+        if is_whole or not isinstance(pixels, Healpix):
+            return
+        if self._seen is None:
+            key = SeenPixels, pixels, tuple((id(look.pointing), look.detectors) for look in looks)
+            self._seen = context.keep(key, lambda: SeenPixels(pixels, looks, context.n_threads))
+            return
+        self._seen = SeenPixels(pixels, [*self._seen.looks, *looks], context.n_threads)
+        if self._submaps is not None:  # made for those before alone
+            self._values, self._settled = None, False
+            self.__dict__.pop("largest", None)
 
     def share(self, comm: Communicator) -> None:
         """Make the map once on each node, in memory that its ranks share, if none has it. Collective."""
@@ -75,46 +100,105 @@ class Sky:
         self._settled = True
         if comm.max(float(self._values is not None)) > 0:
             return
-        by_rings, pixels = self._make_rings, self.pixelization
+        submaps = self._find_submaps(comm)
         if comm.max(float(comm.node().size)) == 1:
             return
-        if by_rings is None:
-            self._keep(share_on_nodes(comm, lambda: self._make().T))
+        if self._make_rings is None:
+            self._keep(share_on_nodes(comm, lambda: self._made(submaps)), submaps)
         else:
-            assert isinstance(pixels, Healpix)
-            rings = RingDistribution(pixels.n_side, comm.node())
+            rings, shape = self._rings(submaps, comm.node()), (self._n_rows(submaps), 3)
+            filled = fill_on_nodes(comm, shape, np.float64, lambda out: self._fill(out, rings, submaps))
+            self._keep(filled, submaps)
 
-            def fill(values: FloatArray) -> None:
-                values[rings.pixels] = by_rings(rings).T
+    def find(self, comm: Communicator) -> None:
+        """Find what will be held, which `costs` then tells. Collective."""
+        self._find_submaps(comm)
 
-            self._keep(fill_on_nodes(comm, (pixels.n_pix, 3), np.float64, fill))
+    def _find_submaps(self, comm: Communicator | None = None) -> Submaps | None:
+        """Return the submaps that are seen; None for all of the map. Collective on `comm`."""
+        return None if self._seen is None else self._seen.submaps(comm)
 
-    def _keep(self, values: FloatArray) -> None:
+    @property
+    def is_made(self) -> bool:
+        """Whether its values are in memory."""
+        return self._values is not None
+
+    @property
+    def costs(self) -> SkyCosts:
+        """What it takes to make and hold; as some of the samples tell, where that is not found yet."""
+        about = self._submaps if self.is_made or self._seen is None else self._seen.submaps_about()
+        return SkyCosts.of(self.pixelization.n_pix, about, self.l_max)
+
+    def _n_rows(self, submaps: Submaps | None) -> int:
+        return self.pixelization.n_pix if submaps is None else submaps.n_rows
+
+    def _rings(self, submaps: Submaps | None, comm: Communicator | None = None) -> RingDistribution:
+        assert isinstance(self.pixelization, Healpix), "other maps are not made by rings"
+        return RingDistribution(self.pixelization.n_side, comm, submaps)
+
+    def _made(self, submaps: Submaps | None) -> FloatArray:
+        """Return the values of submaps, (n_rows, n_stokes), made by this rank alone."""
+        if self._make_rings is not None:
+            values = np.empty((self._n_rows(submaps), 3))
+            self._fill(values, self._rings(submaps), submaps)
+            return values
+        assert self._make is not None, "a sky is made once"
+        whole = self._make()
+        return np.ascontiguousarray((whole if submaps is None else whole[:, submaps.pixels]).T)
+
+    def _fill(self, values: FloatArray, rings: RingDistribution, submaps: Submaps | None) -> None:
+        """Write what is held of the rings of this rank. Collective on their ranks."""
+        assert self._make_rings is not None, "a sky is made once"
+        for columns, some, part in self._make_rings(rings):
+            rows = rings.pixels_of(some)
+            if submaps is not None:
+                rows = submaps.rows_of(rows)
+                held = rows >= 0
+                rows, part = rows[held], part[:, held]
+            values[rows, columns] = part.T
+
+    def _keep(self, values: FloatArray, submaps: Submaps | None) -> None:
         unknown = np.asarray(np.isnan(values).any(axis=1))
         self._unknown = unknown if unknown.any() else None
-        self._values = values
-        self._make, self._make_rings = _made_already, None  # what they hold may be as large
+        self._submaps, self._values = submaps, values
+        if submaps is None:  # nothing can be missing: what makes the map may hold as much as the map
+            self._make = self._make_rings = None
 
     @property
     def values(self) -> FloatArray:
-        """Values of the map, float64 (n_pix, n_stokes)."""
+        """Values of the pixels that are held, float64 (n_rows, n_stokes): all, or those that are seen."""
         with self._lock:
             if self._values is None:
-                self._keep(np.ascontiguousarray(self._make().T))
+                submaps = self._find_submaps()
+                self._keep(self._made(submaps), submaps)
             assert self._values is not None, "kept"
         return self._values
 
+    @property
+    def submaps(self) -> Submaps | None:
+        """Submaps that are held; None where all of the map is."""
+        _ = self.values
+        return self._submaps
+
+    def rows_of(self, pixels: AnyArray) -> AnyArray:
+        """Return the row in `values` of each pixel; -1 of the number -1, less of pixels that are not held."""
+        submaps = self.submaps
+        return pixels if submaps is None else submaps.rows_of(pixels)
+
     @cached_property
     def largest(self) -> float:
-        """Return what no detector's signal exceeds: the largest of ``|I| + |(Q, U)|`` of a pixel."""
-        values = np.nan_to_num(self.values)
-        polarization = np.linalg.norm(values[:, 1:], axis=1)
-        return float((np.abs(values[:, 0]) + polarization).max(initial=0.0))
+        """Return what no detector's signal exceeds: the largest of ``|I| + |(Q, U)|`` of a pixel held."""
+        return largest_signal(self.values)
+
+    def intensity(self) -> Sky:
+        """Return the sky of I alone."""
+        return _Intensity(self)
 
     def intensity_of_pixels(self, pixelization: Pixelization, pixels: Int64Array) -> FloatArray | None:
         """Return I, (n_pixels,), of samples that look at pixels of another pixelization.
 
-        None where samples of a pixel may look at several of the sky's.
+        None where samples of a pixel may look at several of the sky's; nan of pixels that no sample looks at
+        of those that see this sky.
 
         Raises
         ------
@@ -130,21 +214,42 @@ class Sky:
             numbers = np.empty(len(pixels), np.int32)
             own.pixels_of(pixelization.directions_of(pixels), numbers)
             pixels = numbers.astype(np.int64)
-        found: FloatArray = self.values[pixels, 0]
-        if np.isnan(found).any():
-            where = f"pixel {pixels[np.isnan(found)][0]}"
-            raise DataError("the sky map has no value where samples look", where=where)
+        rows = self.rows_of(pixels)
+        found: FloatArray = self.values[rows, 0]
+        found[rows < 0] = np.nan
+        bad = np.isnan(found) & (rows >= 0)
+        if bad.any():
+            raise DataError("the sky map has no value where samples look", where=f"pixel {pixels[bad][0]}")
         return found
 
     @property
     def unknown(self) -> BoolArray | None:
-        """Mask of pixels without a value, bool (n_pix,); None if there are none."""
+        """Mask of rows without a value, bool (n_rows,); None if there are none."""
         _ = self.values
         return self._unknown
 
 
-def _made_already() -> FloatArray:
-    raise AssertionError("a sky is made once")
+def largest_signal(values: FloatArray) -> float:
+    """Return the largest of ``|I| + |(Q, U)|`` of values (n, 1 or 3); those that are nan count nothing."""
+    known = np.nan_to_num(values)
+    return float((np.abs(known[:, 0]) + np.linalg.norm(known[:, 1:], axis=1)).max(initial=0.0))
+
+
+class _Intensity(Sky):
+    """I of a sky, made of its values."""
+
+    def __init__(self, sky: Sky) -> None:
+        super().__init__(sky.pixelization)
+        self._sky = sky
+
+    def _find_submaps(self, comm: Communicator | None = None) -> Submaps | None:
+        return self._sky._find_submaps(comm)
+
+    def _made(self, submaps: Submaps | None) -> FloatArray:
+        intensity = self._sky.values[:, :1]
+        if submaps is not None:
+            intensity = intensity[self._sky.rows_of(submaps.pixels)]
+        return np.ascontiguousarray(intensity)
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,9 +278,10 @@ class SkySignal:
 
     @property
     def batch_key(self) -> tuple[object, ...]:
-        """Key of skies that can be added in one batch: pointing, pixelization, interpolation, detectors."""
+        """Key of skies that can be added in one batch: pointing, pixels, interpolation, detectors."""
         n_stokes, grid = self.sky.values.shape[1], self.sky.pixelization.grid.tobytes()
-        return type(self), id(self.pointing), grid, n_stokes, self.interpolate, self.detectors
+        held = id(self.sky.submaps)
+        return type(self), id(self.pointing), grid, held, n_stokes, self.interpolate, self.detectors
 
     @property
     def largest(self) -> float | None:
@@ -190,6 +296,11 @@ class SkySignal:
             return None
         alike = all(pointing.intensity(detector) == 1.0 for detector in range(pointing.n_det))
         return self.sky.intensity_of_pixels if alike else None
+
+    @property
+    def shared_sky(self) -> Sky:
+        """What the ranks of a node share of it: the sky."""
+        return self.sky
 
     def share(self, comm: Communicator) -> None:
         """Make the sky once on each node. Collective."""
@@ -218,12 +329,13 @@ class SkySignal:
         for first in range(start, stop, CHUNK):
             last = min(first + CHUNK, stop)
             pixels, weights, angles, gains = one._expand(detector, first, last)
+            rows = one._rows_of(pixels, detector, first)
             for sky in skies:
-                sky._check(pixels, detector, first)
+                sky._check(rows, detector, first)
             values, pointing = [sky.sky.values for sky in skies], one.pointing
             response = pointing.intensity(detector), pointing.efficiency(detector)
             parts = [out[first - start : last - start] for out in outs]
-            _simulation.add_skies(values, pixels, weights, angles, gains, *response, parts, 1)
+            _simulation.add_skies(values, rows, weights, angles, gains, *response, parts, 1)
 
     def _expand(
         self, detector: int, start: int, stop: int
@@ -239,25 +351,30 @@ class SkySignal:
         self.pointing.expand(pixelization, detector, start, stop, pixels, angles, gains)
         return pixels.reshape(n, 1), None, angles, gains
 
-    def _check(self, pixels: Int32Array, detector: int, start: int) -> None:
+    def _rows_of(self, pixels: Int32Array, detector: int, start: int) -> Int32Array:
+        """Return the rows of the pixels of samples in the values of the sky."""
+        rows: Int32Array = self.sky.rows_of(pixels)
+        if rows.min(initial=0) < -1:
+            self._fail("looks at a pixel that no line of sight came near before", rows < -1, detector, start)
+        return rows
+
+    def _check(self, rows: Int32Array, detector: int, start: int) -> None:
         if self.sky.unknown is None:
             return
-        bad = (self.sky.unknown[pixels] & (pixels >= 0)).any(axis=1)
+        bad = self.sky.unknown[rows] & (rows >= 0)
         if bad.any():
-            sample = start + int(np.flatnonzero(bad)[0])
-            raise DataError(
-                "looks at a pixel where the sky map has no value",
-                where=f"{self.where}, detector {detector}, sample {sample}",
-            )
+            self._fail("looks at a pixel where the sky map has no value", bad, detector, start)
+
+    def _fail(self, what: str, bad: BoolArray, detector: int, start: int) -> NoReturn:
+        sample = start + int(np.flatnonzero(bad.any(axis=1))[0])
+        raise DataError(what, where=f"{self.where}, detector {detector}, sample {sample}")
 
 
 def unpolarized(signal: Signal, pointing: Pointing) -> Signal:
     """Return the intensity of the signal of a sky, seen by another pointing."""
     if not isinstance(signal, SkySignal):
         return signal
-    sky = signal.sky
-    intensity = Sky(sky.pixelization, lambda: sky.values[:, :1].T)
-    return dataclasses.replace(signal, sky=intensity, pointing=pointing)
+    return dataclasses.replace(signal, sky=signal.sky.intensity(), pointing=pointing)
 
 
 def pointing_gains(pointing: Pointing, detector: int, start: int, stop: int) -> Float32Array | None:
@@ -301,14 +418,18 @@ def with_sky(
     """Return the observations with the signal of a sky in the detectors that see it."""
     names = (name for one in observations for name in one.detectors)
     chosen = choose_names(options.detectors, names, "detector", where=context.place("detectors"))
-    found = []
+    found: list[Observation] = []
+    looks: list[Look] = []
     for one in observations:
         numbers = frozenset(number for number, name in enumerate(one.detectors) if name in chosen)
-        signal = SkySignal(
-            sky, required_pointing(one), options.interpolation == "bilinear", one.name,
-            numbers if options.detectors else None,
-        )  # fmt: skip
+        look = Look(required_pointing(one), numbers if options.detectors else None)
+        if numbers:
+            signal = SkySignal(
+                sky, look.pointing, options.interpolation == "bilinear", one.name, look.detectors
+            )
+            looks.append(look)
         found.append(with_signal(one, signal) if numbers else one)
+    sky.see(looks, context)
     return found
 
 

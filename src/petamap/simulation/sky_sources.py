@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -17,19 +17,22 @@ from petamap.data.observation import Observation
 from petamap.data.source import SourceContext
 from petamap.pointing.frames import OFFSET
 from petamap.simulation.random_keys import Purpose, random_stream
-from petamap.simulation.sky import Sky, with_sky
+from petamap.simulation.sky import RingPart, Sky, largest_signal, with_sky
+from petamap.simulation.sky_costs import SkyCosts
 from petamap.simulation.sky_spectra import (
     PLANCK2018,
     gaussian_alm,
     read_spectra,
     smooth_alm,
-    synthesize_rings,
+    synthesize_by_rings,
 )
 from petamap.sky.healpix import Healpix
-from petamap.sky.map_file import read_map
+from petamap.sky.map_file import read_observed
 from petamap.sky.map_units import unit_mend
+from petamap.sky.observed_map import ObservedMap
 from petamap.sky.pixelization import Pixelization
 from petamap.sky.ring_distribution import RingDistribution
+from petamap.sky.submaps import Submaps
 
 
 @dataclass(frozen=True)
@@ -124,7 +127,7 @@ class SkyMapSource:
         return with_sky(observations, stored.sky, options, self._context)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class StoredSky:
     """Sky map of a file.
 
@@ -133,19 +136,54 @@ class StoredSky:
     pixelization : Pixelization
     unit : str
     frame : str, optional
-    values : float64 (n_pix, 1 or 3)
-        I, or I, Q and U.
+    n_read : int
+        Pixels that the file has.
+    largest : float
+        Of all of them, as `Sky` has it of those that it holds.
+    read : callable
+        Reads the map of I, or I, Q and U.
+    found : ObservedMap, optional
+        What was read, until the sky holds what is seen of it.
     """
 
     pixelization: Pixelization
     unit: str
     frame: str | None
-    values: FloatArray
+    n_read: int
+    largest: float
+    read: Callable[[], ObservedMap]
+    found: ObservedMap | None
 
     @cached_property
     def sky(self) -> Sky:
         """The sky, which all signals of it share."""
-        return Sky.of_values(self.pixelization, self.values)
+        return _FileSky(self)
+
+
+class _FileSky(Sky):
+    """Sky of a file, which is read again where more of it is seen later."""
+
+    def __init__(self, stored: StoredSky) -> None:
+        super().__init__(stored.pixelization)
+        self._stored = stored
+
+    @cached_property
+    def largest(self) -> float:
+        """Return what no detector's signal exceeds, of all of the map."""
+        return self._stored.largest
+
+    @property
+    def costs(self) -> SkyCosts:
+        """What it takes to hold it beside what is read."""
+        return replace(super().costs, n_made=self._stored.n_read)
+
+    def _made(self, submaps: Submaps | None) -> FloatArray:
+        found = self._stored.found or self._stored.read()
+        return np.ascontiguousarray(found.values_at(None if submaps is None else submaps.pixels).T)
+
+    def _keep(self, values: FloatArray, submaps: Submaps | None) -> None:
+        super()._keep(values, submaps)
+        self._stored.found = None
 
 
 def read_sky(
@@ -158,11 +196,26 @@ def read_sky(
     DataError
         If the file is not a map of I, or of I, Q and U.
     """
-    found = read_map(path, unit=unit, polarization=polarization, frame=frame)
+    read = partial(_read_scaled, path, unit, polarization, frame, polarized, scale)
+    found, n = read(), 1 << 20
+    pieces = (found.values[:, first : first + n].T for first in range(0, found.values.shape[1], n))
+    largest = max((largest_signal(piece) for piece in pieces), default=0.0)
+    return StoredSky(
+        found.pixelization, found.units[0], found.frame, found.values.shape[1], largest, read, found
+    )
+
+
+def _read_scaled(
+    path: Path, unit: str | None, polarization: str | None, frame: str | None, polarized: bool, scale: float
+) -> ObservedMap:
+    """Return the map of a file as `read_sky` takes it."""
+    found = read_observed(path, unit=unit, polarization=polarization, frame=frame)
     if found.names not in (("I",), ("I", "Q", "U")):
         raise DataError(f"has columns {', '.join(found.names)}, not I, or I, Q, U", where=str(path))
-    values = found.values if polarized else found.values[:1]
-    return StoredSky(found.pixelization, found.unit, found.frame, np.ascontiguousarray((values * scale).T))
+    if not polarized:
+        found = replace(found, values=found.values[:1].copy(), names=("I",), units=found.units[:1])
+    found.values[...] *= scale
+    return found
 
 
 class SkySpectraSource:
@@ -198,20 +251,20 @@ class SkySpectraSource:
                     f"spectra give K_CMB, {observation.name} is in '{observation.unit}'",
                     mend="use a map in that unit instead",
                 )
-        sky = Sky(Healpix(self._options.n_side), self.make, self.make_rings)
+        sky = Sky(Healpix(self._options.n_side), make_rings=self.make_rings, l_max=self._l_max)
         return with_sky(observations, sky, self._options, self._context)
 
     def make(self) -> FloatArray:
         """Return I, Q, U of the sky in ring ordering, K_CMB, float64 (3, n_pix)."""
-        return self.make_rings(RingDistribution(self._options.n_side))
+        return Sky(Healpix(self._options.n_side), make_rings=self.make_rings).values.T
 
-    def make_rings(self, rings: RingDistribution) -> FloatArray:
-        """Return the part of the sky that is on rings, float64 (3, rings.n_pix). Collective on these."""
+    def make_rings(self, rings: RingDistribution) -> Iterator[RingPart]:
+        """Yield the part of the sky that is on rings, some of them at a time. Collective on their ranks."""
         l_max, orders = self._l_max, rings.orders(self._l_max)
-        alm = gaussian_alm(self._spectra, self._words, l_max, orders) * self._options.scale
-        return synthesize_rings(
-            smooth_alm(alm, l_max, self.fwhm, orders), l_max, rings, self._context.n_threads
-        )
+        alm = gaussian_alm(self._spectra, self._words, l_max, orders)
+        alm *= self._options.scale
+        alm = smooth_alm(alm, l_max, self.fwhm, orders)
+        yield from synthesize_by_rings(alm, l_max, rings, self._context.n_threads)
 
     @property
     def fwhm(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
@@ -11,13 +12,15 @@ import numpy as np
 from petacomm.base.errors import DataError
 from petacomm.base.typing import ComplexArray, FloatArray, Int64Array, UInt32Array
 from petamap.simulation.random_keys import gaussians
+from petamap.simulation.sky import RingPart
 from petamap.sky.ring_distribution import RingDistribution
-from petamap.sky.ring_transforms import synthesis
+from petamap.sky.ring_transforms import synthesis, synthesis_by_rings
 from petamap.sky.spectrum_file import read_spectrum_file
 
 PLANCK2018 = "planck2018"
 _ORDER = ("TT", "EE", "BB", "TE")
 _AT_ONCE = 1 << 21  # random numbers
+_SPINS = (0, slice(0, 1)), (2, slice(1, 3))  # of I, and of Q and U
 
 
 def read_spectra(path: str | Path, unit: str = "uK^2") -> FloatArray:
@@ -166,13 +169,17 @@ def smooth_alm(alm: ComplexArray, l_max: int, fwhm: float, orders: Int64Array | 
 
 def synthesize(alm: ComplexArray, l_max: int, n_side: int) -> FloatArray:
     """Return the map I, Q, U (COSMO) of a_lm in HEALPix ring ordering, float64 (3, 12 n_side^2)."""
-    return synthesize_rings(alm, l_max, RingDistribution(n_side))
+    rings = RingDistribution(n_side)
+    found = np.empty((3, rings.n_pix))
+    for spin, rows in _SPINS:
+        synthesis(alm[rows], rings, l_max, spin, out=found[rows])
+    return found
 
 
-def synthesize_rings(
+def synthesize_by_rings(
     alm: ComplexArray, l_max: int, rings: RingDistribution, n_threads: int = 1
-) -> FloatArray:
-    """Return the map I, Q, U (COSMO) of a_lm. Collective on the ranks of the rings.
+) -> Iterator[RingPart]:
+    """Yield the map I, Q, U (COSMO) of a_lm, some rings at a time. Collective on the ranks of the rings.
 
     Parameters
     ----------
@@ -183,12 +190,10 @@ def synthesize_rings(
     n_threads : int
         No bit depends on it.
 
-    Returns
-    -------
-    float64 (3, rings.n_pix)
-        On the rings of this rank.
+    Yields
+    ------
+    RingPart
     """
-    out = np.empty((3, rings.n_pix))
-    for spin, rows in ((0, slice(0, 1)), (2, slice(1, 3))):
-        synthesis(alm[rows], rings, l_max, spin, n_threads, out=out[rows])
-    return out
+    for spin, rows in _SPINS:
+        for some, values in synthesis_by_rings(alm[rows], rings, l_max, spin, n_threads):
+            yield RingPart(rows, some, values)

@@ -7,13 +7,14 @@ import numpy as np
 from petacomm.base.typing import ComplexArray, FloatArray
 from petamap.sky.healpix import Healpix
 from petamap.sky.ring_distribution import RingDistribution
-from petamap.sky.ring_transforms import adjoint_synthesis, synthesis
+from petamap.sky.ring_transforms import analysis, synthesis
+from petamap.sky.sparse_map import SparseMap
 
 ITERATIONS = 3  # as HEALPix and healpy
 
 
 def analyse(
-    maps: FloatArray,
+    maps: FloatArray | SparseMap,
     n_side: int | RingDistribution,
     l_max: int,
     spin: int,
@@ -26,7 +27,7 @@ def analyse(
 
     Parameters
     ----------
-    maps : float64 (1, n_pix), or (2, n_pix) where `spin` is not 0
+    maps : float64 (1, n_pix), or (2, n_pix) where `spin` is not 0; or SparseMap
     n_side : int or RingDistribution
         Of whole maps; or rings of which each rank has its own, and orders of the coefficients. Collective.
     l_max, spin, iterations, n_threads : int
@@ -36,16 +37,7 @@ def analyse(
     complex128 (1 or 2, n_alm)
     """
     rings = _distribution(n_side)
-    area = 4 * np.pi / rings.bounds[-1]
-    alm = adjoint_synthesis(maps, rings, l_max, spin, n_threads)
-    alm *= area
-    for _ in range(iterations):
-        residual = synthesis(alm, rings, l_max, spin, n_threads)
-        np.subtract(maps, residual, out=residual)
-        more = adjoint_synthesis(residual, rings, l_max, spin, n_threads)
-        more *= area
-        alm += more
-    return alm
+    return analysis(maps, rings, l_max, spin, iterations, 4 * np.pi / int(rings.bounds[-1]), n_threads)
 
 
 def synthesise(

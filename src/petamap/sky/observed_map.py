@@ -52,6 +52,12 @@ class ObservedMap:
             values, self.pixelization, self.names, self.units, self.frame, self.polarization, self.warnings
         )
 
+    def values_at(self, pixels: Int64Array | None) -> FloatArray:
+        """Return the values of all columns at pixels, (n_columns, n), or at all of the sky."""
+        if pixels is None:
+            return self.values if self.pixels is None else self.sky_map.values
+        return np.stack([self.at(column, pixels) for column in range(len(self.values))])
+
     def at(self, column: int, pixels: Int64Array) -> FloatArray:
         """Return the values of a column at pixels, nan where the file has none."""
         if self.pixels is None:

@@ -12,8 +12,13 @@ import numpy as np
 
 from petacomm.base.typing import AnyArray, ComplexArray, FloatArray, Int64Array
 from petacomm.mpi import Communicator, SerialCommunicator
+from petamap.sky.submaps import Submaps
 
 Rings = Mapping[str, AnyArray]  # nphi, phi0 and ringstart of each ring, as ducc0 names them
+
+# ducc0 computes so many pairs of rings, north and south, side by side, from the poles on. The last bits of
+# rings depend on those beside them: terms below 2^-60 are left out of all of them or of none.
+_SIDE_BY_SIDE = 128
 
 
 class RingDistribution:
@@ -27,34 +32,53 @@ class RingDistribution:
     n_side : int
     comm : Communicator, optional
         Methods that say so are collective on it.
+    submaps : Submaps, optional
+        The rings that have pixels of these are dealt, and no others: for synthesis alone, which gives them
+        the bits that they have in the whole map.
 
     Attributes
     ----------
-    theta : float64 (4 n_side - 1,)
-        Of all rings.
+    theta : float64 (n_rings,)
+        Of all rings whose Legendre transforms are made: those dealt and, where these are not all, those
+        between them and the poles and some beside, on which their bits depend.
     rings : Rings
         Of this rank, with their begins among its pixels.
     bounds : int64 (size + 1,)
         First row of each rank where pixels are rows in the order of ranks, and the number of pixels.
     """
 
-    def __init__(self, n_side: int, comm: Communicator | None = None) -> None:
+    def __init__(self, n_side: int, comm: Communicator | None = None, submaps: Submaps | None = None) -> None:
         import ducc0
 
         self.n_side, self.comm = int(n_side), comm or SerialCommunicator()
         whole = ducc0.healpix.Healpix_Base(self.n_side, "RING").sht_info()
         self.theta: FloatArray = whole["theta"]
+        self._chosen: Int64Array | None = None  # numbers of the rings dealt, among those of theta
+        if submaps is not None:
+            whole = self._choose(whole, submaps)
         self._n_phi, self._starts = whole["nphi"].astype(np.int64), whole["ringstart"].astype(np.int64)
-        parts = self._parts(len(self.theta))
+        parts = self._parts(len(self._n_phi))
         self.bounds: Int64Array = np.cumsum([0, *(self._n_phi[part].sum() for part in parts)], dtype=np.int64)
         self._rows = np.empty_like(self._starts)
         for begin, part in zip(self.bounds, parts, strict=False):
             self._rows[part] = begin + np.cumsum(self._n_phi[part]) - self._n_phi[part]
-        mine = parts[self.comm.rank]
+        mine = self._mine = parts[self.comm.rank]
         places = (self._rows[mine] - self.bounds[self.comm.rank]).astype(whole["ringstart"].dtype)
         self.rings: Rings = {
             "nphi": whole["nphi"][mine].copy(), "phi0": whole["phi0"][mine].copy(), "ringstart": places
         }  # fmt: skip
+
+    def _choose(self, whole: dict[str, AnyArray], submaps: Submaps) -> dict[str, AnyArray]:
+        """Return the rings that have pixels of submaps, and keep what their Legendre transforms need."""
+        n_rings = len(self.theta)
+        ends = whole["ringstart"].astype(np.int64) + whole["nphi"].astype(np.int64)
+        n_before = np.concatenate([[0], np.cumsum(submaps.held)])
+        first, last = whole["ringstart"].astype(np.int64) // submaps.size, (ends - 1) // submaps.size
+        dealt = np.flatnonzero(n_before[last + 1] > n_before[first])
+        pairs = np.minimum(np.arange(n_rings), np.arange(n_rings)[::-1])
+        made = np.flatnonzero(pairs <= pairs[dealt].max(initial=-1) + _SIDE_BY_SIDE)
+        self.theta, self._chosen = self.theta[made].copy(), np.searchsorted(made, dealt)
+        return {name: whole[name][dealt] for name in ("nphi", "phi0", "ringstart")}
 
     @property
     def n_pix(self) -> int:
@@ -64,18 +88,35 @@ class RingDistribution:
     @property
     def pixels(self) -> Int64Array:
         """Numbers of the pixels of this rank, ring by ring, int64 (n_pix,)."""
-        mine = self._parts(len(self.theta))[self.comm.rank]
-        shifts = np.repeat(self._starts[mine] - self._rows[mine], self._n_phi[mine])
-        found: Int64Array = shifts + np.arange(self.bounds[self.comm.rank], self.bounds[self.comm.rank + 1])
+        return self.pixels_of(slice(None))
+
+    def pixels_of(self, rings: slice) -> Int64Array:
+        """Return the numbers of the pixels of some of the rank's rings, ring by ring, int64."""
+        starts, n_phi = self._starts[self._mine][rings], self._n_phi[self._mine][rings]
+        found: Int64Array = np.repeat(starts - np.cumsum(n_phi) + n_phi, n_phi) + np.arange(int(n_phi.sum()))
+        return found
+
+    def numbers_of(self, places: Int64Array) -> Int64Array:
+        """Return the numbers of pixels at places among those of this rank, int64 (n,)."""
+        if self.keeps_places:
+            return places
+        begins = self._rows[self._mine] - self.bounds[self.comm.rank]
+        ring = np.searchsorted(begins, places, side="right") - 1
+        found: Int64Array = places + (self._starts[self._mine] - begins)[ring]
         return found
 
     def rows_of(self, pixels: Int64Array) -> Int64Array:
         """Return the row of each pixel, int64 (n,), where pixels are rows in the order of ranks."""
-        if self.comm.size == 1:
+        if self.keeps_places:
             return pixels
         ring = np.searchsorted(self._starts, pixels, side="right") - 1
         found: Int64Array = pixels + (self._rows - self._starts)[ring]
         return found
+
+    @property
+    def keeps_places(self) -> bool:
+        """Whether coefficients of the rank's rings are those of its orders: one rank has all of the map."""
+        return self.comm.size == 1 and self._chosen is None
 
     def orders(self, last: int, first: int = 0) -> Int64Array:
         """Return those of the numbers `first` to `last` that are this rank's."""
@@ -99,7 +140,7 @@ class RingDistribution:
 
     def order_memory(self, legendre: ComplexArray, n_own: int) -> ComplexArray:
         """Return memory for coefficients (k, n_rings, n_own) that `to_rings` brings to `legendre`."""
-        if self.comm.size == 1:
+        if self.keeps_places:
             return legendre
         return np.empty((len(legendre), len(self.theta), n_own), np.complex128)
 
@@ -111,11 +152,12 @@ class RingDistribution:
         held : complex128 (k, n_rings, own orders)
         first : int
         legendre : complex128 (k, own rings, n)
-            Of the orders from `first` on; where there is one rank, the same memory.
+            Of the orders from `first` on; where nothing moves, the same memory.
         """
-        if self.comm.size > 1:
-            n = legendre.shape[2]
-            legendre[...] = self._exchanged(held.swapaxes(1, 2), first, n, 0).swapaxes(1, 2)
+        if self.keeps_places:
+            return
+        n, dealt = legendre.shape[2], held if self._chosen is None else held[:, self._chosen]
+        legendre[...] = self._exchanged(dealt.swapaxes(1, 2), first, n, 0).swapaxes(1, 2)
 
     def to_multipoles(self, alm: ComplexArray, l_max: int) -> ComplexArray:
         """Return coefficients of the rank's orders, (k, n), as of its multipoles, m-major. Collective."""

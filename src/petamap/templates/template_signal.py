@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 
 from petacomm.base.errors import ConfigError
 from petacomm.base.typing import FloatArray
+from petacomm.mpi import Communicator
 from petamap.data.formats.amplitudes import AmplitudeTable
-from petamap.data.observation import Observation
+from petamap.data.observation import Observation, share_signals
 from petamap.data.template import DetectorTemplate, Template, TemplateTerm
 
 
@@ -24,6 +25,11 @@ class TemplateSignal:
     observation: Observation
     template: Template
     _terms: dict[tuple[int, int], TemplateTerm] = field(default_factory=dict, repr=False, kw_only=True)
+
+    def share(self, comm: Communicator) -> None:
+        """Make once on each node what ranks can share of a signal that the template knows. Collective."""
+        if (known := getattr(self.template, "signal", None)) is not None:
+            share_signals([[[known]]], comm)
 
     def add_signal(self, detector: int, start: int, stop: int, out: FloatArray) -> None:
         """Add samples [start, stop) of a detector to `out`, float64 (stop - start,), in its unit."""

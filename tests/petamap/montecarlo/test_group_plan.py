@@ -4,6 +4,7 @@ import dataclasses
 import json
 import sys
 
+import numpy as np
 import pytest
 from commands import run_command
 from montecarlo_runs import TINY, configured
@@ -20,6 +21,8 @@ from petamap.montecarlo.group_plan import (
     plan_montecarlo,
     rank_memory,
 )
+from petamap.simulation.sky_costs import SkyCosts
+from petamap.sky.submaps import Submaps
 
 MACHINE = load_machine("jaguar")
 
@@ -83,9 +86,13 @@ def test_pointing_is_not_kept_where_nodes_have_no_room_or_none_that_is_known(nod
 
 
 def test_memory_grows_with_what_is_mapped_at_once():
-    config = configured("map.n_side=64", "source.1.n_side=512")
-    small, large = (bytes_beside(config, 3, 12 * 64**2, 1, 4, 4, batch) for batch in (1, 8))
-    assert large - small == 7 * 3 * 8 * 12 * 512**2 / 4
+    config, n_pix = configured("map.n_side=64"), 12 * 512**2
+    drawn, fixed = SkyCosts.of(n_pix, l_max=1024), SkyCosts.of(n_pix)
+    small, large = (bytes_beside(config, [drawn, fixed], 3, 12 * 64**2, 1, 4, 4, batch) for batch in (1, 8))
+    assert large - small == 7 * 3 * 8 * n_pix / 4
+    part = SkyCosts.of(n_pix, Submaps(np.arange(n_pix // 8) < n_pix // 80, 8), 1024)
+    held = [bytes_beside(config, [part], 3, 12 * 64**2, 1, 4, 4, batch) for batch in (1, 8)]
+    assert 10 * (held[1] - held[0]) == pytest.approx(large - small, rel=1e-3)
     assert largest_batch(config, 1) == 4 and largest_batch(configured("montecarlo.batch=3"), 1) == 3
     assert largest_batch(configured("montecarlo.realizations=2"), 2) == 1
 
@@ -97,8 +104,8 @@ def test_spectra_are_made_on_all_ranks_where_whole_maps_have_no_room():
     limit = f"resources.memory={int(whole.memory) - 1} B"
     (dealt,) = planned(*ways, limit)
     one = 8 * 12 * 256**2
-    # 19 maps of a component and more, of which each of 4 ranks has a quarter
-    assert dealt.distributed and 13 * one < whole.memory - dealt.memory < 19 * one
+    # Fourier coefficients and a_lm, as large as 8 maps of a component, of which each of 4 ranks has a quarter
+    assert dealt.distributed and 5 * one < whole.memory - dealt.memory < 7 * one
     assert planned(*ways, "resources.memory=10 GB")[0].distributed is False
     (alone,) = planned(*ways[1:], "montecarlo.groups=4", limit)
     assert alone.ranks == 1 and not alone.distributed

@@ -44,8 +44,9 @@ def _plan(memory=1.0, sums=1e-3, n_samp=1e8):
             seconds={"owner": sums},
             best="owner",
             threads=1,
+            forecast=SimpleNamespace(n_global=SimpleNamespace(value=12 * 16**2)),
         )
-        return SimpleNamespace(best=prediction, n_samp=n_samp, n_stokes=3, n_pix=12 * 16**2)
+        return SimpleNamespace(best=prediction, n_samp=n_samp, n_stokes=3, n_pix=12 * 16**2, skies=())
 
     return mock.patch.object(group_plan, "plan", plan)
 

@@ -6,13 +6,16 @@ import ducc0
 import numpy as np
 import pytest
 from cases import cases
-from mpi import check_same_on_ranks
+from mpi import check_same_on_ranks, run_ranks
 
 from petacomm.base.threads import Cancelled, map_threads
-from petamap.sky import ring_transforms
+from petacomm.mpi import SerialCommunicator
+from petamap.sky import ring_distribution, ring_transforms
 from petamap.sky.harmonics import analyse, multipoles, synthesise
 from petamap.sky.ring_distribution import RingDistribution
-from petamap.sky.ring_transforms import adjoint_synthesis, synthesis
+from petamap.sky.ring_transforms import adjoint_synthesis, synthesis, synthesis_by_rings
+from petamap.sky.sparse_map import SparseMap
+from petamap.sky.submaps import Submaps
 
 L_MAX = 255  # rows of 4096 bytes, which are kept apart by more
 
@@ -53,8 +56,8 @@ def test_bits_do_not_depend_on_threads_nor_on_where_memory_lies():
 @pytest.mark.parametrize("n_rings", [1, 10, 3000])
 def test_parts_hold_each_order_once(monkeypatch, l_max, n_rings):
     monkeypatch.setattr(ring_transforms, "PART", 9000)
-    for size in (1, 7):
-        parts = list(ring_transforms._bounds(l_max, n_rings, size))
+    for size, least in (1, 1), (1, 32), (7, 32):
+        parts = list(ring_transforms._bounds(l_max, n_rings, size, least))
         orders = [np.arange(first, last) for first, last in parts]
         assert np.concatenate(orders).tolist() == list(range(l_max + 1))
         for part in orders:
@@ -145,3 +148,57 @@ def multipole_tables(comm):
 @pytest.mark.parametrize("n_ranks", cases(3, long=(2, 5)))
 def test_coefficients_of_orders_become_those_of_multipoles(n_ranks):
     check_same_on_ranks(multipole_tables, n_ranks)
+
+
+@pytest.mark.parametrize("spin", [0, 2])
+def test_analysis_of_few_pixels_is_that_of_the_map(part, spin, monkeypatch):
+    rng, rings = np.random.default_rng(spin), RingDistribution(32)
+    places = np.flatnonzero(rng.random(rings.n_pix) < 0.1)
+    few = SparseMap(places, rng.standard_normal((1 + spin // 2, len(places))))
+    maps = few.between(0, rings.n_pix)
+    assert np.array_equal(maps[:, places], few.values) and np.count_nonzero(maps) == few.values.size
+    area = 4 * np.pi / rings.n_pix
+    expected = area * adjoint_synthesis(maps, rings, 60, spin)
+    for _ in range(2):
+        expected += area * adjoint_synthesis(maps - synthesis(expected, rings, 60, spin), rings, 60, spin)
+    for at_once in 100, 1 << 40:
+        monkeypatch.setattr(ring_transforms, "PIXELS", at_once)
+        for one in maps, few:
+            assert np.array_equal(analyse(one, rings, 60, spin, 2), expected)
+
+
+def check_part_of_the_rings(comm):
+    """Check that rings of some submaps have the bits that they have in the whole map, some at a time."""
+    n_side, l_max = 256, 600
+    rng, whole = np.random.default_rng(4), RingDistribution(n_side)
+    m = np.repeat(np.arange(l_max + 1), l_max + 1 - np.arange(l_max + 1))
+    for spin, n, at_once in (0, 1, 1000), (2, 2, 1 << 40):
+        alm = rng.standard_normal((n, len(m))) + 1j * rng.standard_normal((n, len(m)))
+        expected = synthesis(alm, whole, l_max, spin)
+        for first in 100_000, 700_000:
+            held = np.zeros(12 * n_side**2 // 4, np.bool_)
+            held[[first // 4, first // 4 + 700, first // 4 + 3000]] = True
+            submaps = Submaps(held, 4)
+            rings = RingDistribution(n_side, comm, submaps)
+            assert len(rings.theta) < len(whole.theta)
+            own = alm[:, np.isin(m, rings.orders(l_max))]
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(ring_transforms, "PIXELS", at_once)
+                parts = list(synthesis_by_rings(own, rings, l_max, spin))
+            for some, values in parts:
+                assert np.array_equal(values, expected[:, rings.pixels_of(some)])
+            numbers = np.concatenate([rings.pixels_of(some) for some, _ in parts] or [np.empty(0, np.int64)])
+            assert np.array_equal(numbers, rings.pixels)
+            assert comm.sum(len(np.intersect1d(numbers, submaps.pixels))) == submaps.n_rows
+
+
+@pytest.mark.parametrize("n_ranks", cases(1, 3, long=[2, 5]))
+def test_part_of_the_rings_has_the_bits_of_the_whole(n_ranks):
+    run_ranks(check_part_of_the_rings, n_ranks)
+
+
+def test_bits_of_rings_depend_on_those_beside_them(monkeypatch):
+    # why a part of the rings is not made of these alone
+    monkeypatch.setattr(ring_distribution, "_SIDE_BY_SIDE", 0)
+    with pytest.raises(AssertionError):
+        check_part_of_the_rings(SerialCommunicator())
