@@ -142,9 +142,7 @@ def plan_group(
     observed = min(prediction.forecast.n_global.value / run_plan.n_pix, 1.0)
     sizes = run_plan.n_stokes, run_plan.n_pix, n_threads, ranks, on_node
     beside, dealt = (bytes_beside(config, run_plan.skies, *sizes, 1, way, observed) for way in (False, True))
-    # skies are beside the run, as many as realizations are mapped at once
-    alone = sum(one.n_bytes for one in run_plan.skies) / on_node
-    memory, memory_kept = prediction.memory - alone, prediction.memory_kept - alone
+    memory, memory_kept = prediction.without_skies
     spectra = spectra_seconds(config, ranks, n_threads, on_node, batch, machine)
     distributed = ranks > 1
     distributed &= 0 < limit < memory + beside or is_quicker(spectra)

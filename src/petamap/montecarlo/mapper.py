@@ -16,17 +16,18 @@ from petacomm.base.errors import ConvergenceError, DataError
 from petacomm.base.files import write_errors
 from petacomm.base.stop_request import StopRequest
 from petacomm.base.timers import Timers
-from petacomm.base.typing import FloatArray
-from petacomm.mpi import agree_on_errors
+from petacomm.base.typing import FloatArray, Int64Array
+from petacomm.mpi import agree_on_errors, spread_on_nodes
 from petamap.data.config import RunConfig
 from petamap.mapmaking.filter_and_bin import FilterAndBin
 from petamap.mapmaking.recycling import Deflation
 from petamap.mapmaking.right_hand_side import Dataset, RightHandSide, binned_map, right_hand_sides
-from petamap.mapmaking.slabs import Slabs
+from petamap.mapmaking.slabs import Slabs, is_partial
 from petamap.mapmaking.solution import Solution, SolverCheckpoint
 from petamap.mapmaking.stop_rule import Iteration, SolverTolerance
 from petamap.mapmaking.system import MapmakingSystem
 from petamap.sky.healpix import Healpix
+from petamap.sky.map_digest import joined_sha256, slab_hashes
 from petamap.sky.ring_distribution import RingDistribution
 
 # Digits of progress where a tolerance of 0 asks for all.
@@ -212,9 +213,17 @@ class MapGatherer:
         System with HEALPix pixels.
     distributed : bool
         Whether all ranks have `rings` of each map; else each has whole maps.
+    needs_all : bool
+        Whether maps have all pixels, even if few are observed.
+
+    Attributes
+    ----------
+    places : int64 (n,), optional
+        Where less than half of the pixels are observed: the places of these among the pixels of the rank's
+        rings, increasing. Maps have no others then.
     """
 
-    def __init__(self, system: MapmakingSystem, distributed: bool = False) -> None:
+    def __init__(self, system: MapmakingSystem, distributed: bool = False, needs_all: bool = False) -> None:
         solved = system.projection.pixelization
         assert isinstance(solved, Healpix), "checked before the set-up of the system"
         self.comm = system.comm
@@ -222,46 +231,94 @@ class MapGatherer:
         self._pixels = solved.reordered(system.keys) if solved.nest else system.keys
         self.distributed = distributed
         self.rings = RingDistribution(solved.n_side, self.comm if distributed else None)
+        self.places: Int64Array | None = None
+        few = not needs_all and is_partial(self.pixelization, int(self.comm.sum(len(self._pixels))))
         if distributed:
             rows, n_pix = self.rings.rows_of(self._pixels), self.pixelization.n_pix
-            self._by_ring = Slabs(self.comm, n_pix, rows, bounds=self.rings.bounds)
-            self._by_slab = Slabs(self.comm, n_pix, self._pixels)
+            self._by_ring = Slabs(self.comm, n_pix, rows, few, self.rings.bounds)
+            self._by_slab = Slabs(self.comm, n_pix, self._pixels, few)
+            held = self._by_ring.held
+            self.places = None if held is None else held - self._by_ring.first
+        elif few:
+            self._sort_pixels()
+
+    def _sort_pixels(self) -> None:
+        """Find the order of pixels that are gathered, once on each node. Collective."""
+        pixels = self.comm.gather_rows(self._pixels, 0)
+        order = None if pixels is None else np.argsort(pixels)
+        self._order: Int64Array = spread_on_nodes(self.comm, order)
+        self.places = spread_on_nodes(self.comm, None if pixels is None else pixels[order])
+
+    @property
+    def pixels(self) -> Int64Array:
+        """Numbers of the pixels of maps that this rank has, int64 (n,)."""
+        return self.rings.pixels if self.places is None else self.rings.numbers_of(self.places)
 
     def to_rings(self, values: FloatArray, empty: float = np.nan) -> FloatArray:
         """Return columns, (n_owned, n), as the rank's part of a map in rings, float64 (n, n_own).
 
         `empty` is the value of pixels without an owner.
         """
-        part = np.ascontiguousarray(self._by_ring.collect(values).T)
-        return part if np.isnan(empty) else np.where(np.isnan(part), empty, part)
+        part = np.empty((values.shape[1], self._by_ring.height))
+        for column, out in enumerate(part):  # one at a time: each may be large
+            out[:] = self._by_ring.collect(values[:, column : column + 1])[:, 0]
+            if not np.isnan(empty):
+                out[np.isnan(out)] = empty
+        return part
 
     def sha256(self, values: FloatArray) -> str:
         """Return `map_sha256` of the map with these columns, (n_owned, n), on rank 0; empty on others."""
         return self._by_slab.sha256(self._by_slab.collect(values))
 
-    def to_disk(self, part: FloatArray, folder: Path) -> FloatArray:
-        """Return the map, (n, n_pix), of the parts of all ranks: on rank 0 in a file without a name."""
-        slabs = Slabs(self.comm, self.pixelization.n_pix, self.rings.pixels)
+    def sha256_of(self, values: FloatArray) -> str:
+        """Return `map_sha256` of a map that this rank has gathered, (n_columns, n)."""
+        n_pix = self.pixelization.n_pix
+        first: Int64Array | int = 0 if self.places is None else self.places
+        return joined_sha256(slab_hashes(values.T, first, n_pix), len(values), n_pix)
+
+    def to_disk(self, part: FloatArray, folder: Path, empty: float = np.nan) -> FloatArray:
+        """Return the map, (n, n_pix), of the parts of all ranks: on rank 0 in a file without a name.
+
+        `empty` is the value of pixels without an owner.
+        """
+        slabs = Slabs(self.comm, self.pixelization.n_pix, self.pixels, self.places is not None)
         whole = np.empty((len(part), 0))
         with agree_on_errors(self.comm):
             if self.comm.rank == 0:
                 whole = _in_file(folder, (len(part), self.pixelization.n_pix))
-        for column, rows, piece in slabs.stream(slabs.collect(np.ascontiguousarray(part.T))):
-            whole[column, rows] = piece
+                if self.places is not None:
+                    whole[:] = empty
+        for number, row in enumerate(part):
+            for _, rows, piece in slabs.stream(slabs.collect(row[:, None])):
+                whole[number, rows] = piece
         return whole
 
     def gather(self, root: int, values: FloatArray, empty: float = np.nan) -> FloatArray | None:
         """Return columns, (n_owned, n), as a map on rank `root`, float64 (n, n_pix); None on other ranks.
 
-        `empty` is the value of pixels without an owner.
+        `empty` is the value of pixels without an owner. Where these are most, the map has the others alone.
         """
-        pixels = self.comm.gather_rows(self._pixels, root)
         rows = self.comm.gather_rows(np.ascontiguousarray(values), root)
+        if self.places is not None:
+            return None if rows is None else np.ascontiguousarray(rows[self._order].T)
+        pixels = self.comm.gather_rows(self._pixels, root)
         if rows is None or pixels is None:
             return None
         full = np.full((values.shape[1], self.pixelization.n_pix), empty)
         full[:, pixels] = rows.T
         return full
+
+    def all_pixels(self, values: FloatArray, folder: Path, empty: float = np.nan) -> FloatArray:
+        """Return a map that this rank has gathered, with all pixels: in a file without a name if it had few.
+
+        `empty` is the value of pixels without an owner.
+        """
+        if self.places is None:
+            return values
+        whole = _in_file(folder, (len(values), self.pixelization.n_pix))
+        whole[:] = empty
+        whole[:, self.places] = values
+        return whole
 
 
 def _in_file(folder: Path, shape: tuple[int, int]) -> FloatArray:

@@ -253,14 +253,15 @@ class _MonteCarlo:
         report = weak_method(self._report_batch)
         self.mapper = kind(system, self.config, self.stage.timers, report, self.stop)
         distributed = self.rank_groups.distributed
-        self.gatherer = MapGatherer(system, distributed)
-        weights = pixel_weights(system, self.gatherer, self.draws, self.choices, self._mask_of_group())
+        self.gatherer = MapGatherer(system, distributed, needs_all=bool(self.choices.pure))
+        mask = self._mask_of_group()
+        self.weights = pixel_weights(system, self.gatherer, self.draws, self.choices, mask)
         self.mask = None
         share = {} if distributed else {"share": partial(share_on_nodes, system.comm)}
         self.estimator = PseudoClEstimator(
-            self.pixelization, weights, system.projection.stokes.n, self.choices.keep_dipole,
+            self.pixelization, self.weights, system.projection.stokes.n, self.choices.keep_dipole,
             self.choices.pure, self.choices.iterations, rings=self.gatherer.rings,
-            n_threads=self.stage.n_threads if distributed else 1, **share,
+            n_threads=self.stage.n_threads if distributed else 1, places=self.gatherer.places, **share,
         )  # fmt: skip
 
     def _mask_of_group(self) -> FloatArray | None:
@@ -272,9 +273,13 @@ class _MonteCarlo:
 
     def _open_file(self) -> None:
         """Create the file or open the existing one, and find the realizations to do."""
-        weights = self.estimator.weights
+        weights, folder = self.weights, self.path.parent
+        del self.weights  # what it has of them is the estimator's
         if self.gatherer.distributed and self.rank_groups.group == 0:
-            weights = self.gatherer.to_disk(weights, self.path.parent)
+            weights = self.gatherer.to_disk(weights, folder, 0.0)
+        with agree_on_errors(self.comm):
+            if self.comm.rank == 0 and not self.gatherer.distributed:
+                weights = self.gatherer.all_pixels(weights, folder, 0.0)
         layout = make_file_layout(
             self.config,
             self.stage,
@@ -365,13 +370,13 @@ class _MonteCarlo:
     def _map_fixed(self) -> FloatArray | None:
         """Return the map of the fixed signals, float64 (n_stokes, n), read if it exists. Collective.
 
-        It is whole on each node, or that of the rank's rings.
+        It has the pixels of the gatherer's maps: once on each node, or of the rank's rings.
         """
         if self.fixed == "leave":
             return None
         if self.comm.bcast(self.store.computed_status) == DONE:
-            if self.gatherer.distributed:
-                return self.store.read_columns("fixed/map", self.gatherer.rings.pixels)
+            if self.gatherer.distributed or self.gatherer.places is not None:
+                return self.store.read_columns("fixed/map", self.gatherer.pixels)
             return self.store.read("fixed/map")
         with self.stage.timers.phase("fixed signals"):
             (mapped,) = self.mapper.maps([self.draws.fixed], Timers())
@@ -383,7 +388,8 @@ class _MonteCarlo:
             with agree_on_errors(self.stage.comm):
                 if self.comm.rank == 0:
                     pseudo = self.estimator.pseudo(values).values
-                    self.store.write_once({"fixed/map": values, "fixed/pseudo": pseudo})
+                    whole = self.gatherer.all_pixels(values, self.path.parent)
+                    self.store.write_once({"fixed/map": whole, "fixed/pseudo": pseudo})
         return values
 
     def _keep_fixed_part(self, part: FloatArray) -> FloatArray:

@@ -15,7 +15,6 @@ from petamap.montecarlo.draws import Draws, Realization
 from petamap.montecarlo.file_layout import UNFILTERED
 from petamap.montecarlo.mapper import MapGatherer, MappedDataset
 from petamap.montecarlo.store import Store
-from petamap.sky.map_digest import map_sha256
 from petamap.spectra.pseudo_cl import PseudoClEstimator
 
 Mapped = tuple[Realization, Sequence[MappedDataset]]
@@ -36,7 +35,7 @@ class SpectraWriter:
     estimator : PseudoClEstimator
     store : Store
     fixed_map : float64 (n_stokes, n), optional
-        Of signals that all realizations have in common: whole, or of the rank's rings.
+        Of signals that all realizations have in common, of the pixels of the gatherer's maps.
     added : bool
         Whether it is added to sky and noise.
     keep_maps : bool
@@ -84,7 +83,7 @@ class SpectraWriter:
     ) -> None:
         row: dict[str, AnyArray] = {}
         if not any(each.error for each in mapped):
-            row = self._row(mapped, maps, [map_sha256(values) for values in maps[: len(mapped)]])
+            row = self._row(mapped, maps, [self.gatherer.sha256_of(one) for one in maps[: len(mapped)]])
         self._write(realization, mapped, row)
 
     def _values(self, mapped: Sequence[MappedDataset]) -> list[FloatArray]:
@@ -118,7 +117,7 @@ class SpectraWriter:
         """Return a map for the file: where ranks have parts of it, on rank 0 and not in its memory."""
         if self.gatherer.distributed:
             return self.gatherer.to_disk(values, self.store.path.parent)
-        return values.copy()
+        return self.gatherer.all_pixels(values.copy(), self.store.path.parent)
 
     def _parts_of(self, maps: Sequence[FloatArray]) -> Iterator[tuple[str, FloatArray]]:
         """Yield the parts of a realization and their maps, (n_stokes, n_pix), which are overwritten."""

@@ -12,7 +12,6 @@ from petamap.mapmaking.system import MapmakingSystem
 from petamap.montecarlo.draws import Draws
 from petamap.montecarlo.mapper import MapGatherer
 from petamap.sky.healpix import Healpix
-from petamap.sky.ring_distribution import RingDistribution
 from petamap.spectra.masks import apodize
 from petamap.spectra.measure import SpectraChoices
 from petamap.spectra.run_maps import inverse_variance, read_mask
@@ -38,9 +37,10 @@ def pixel_weights(
     system: MapmakingSystem, gatherer: MapGatherer, draws: Draws, choices: SpectraChoices,
     mask: FloatArray | None,
 ) -> FloatArray:  # fmt: skip
-    """Return the weights of I, and of Q and U, float64 (2, n_pix), at most 1. Collective.
+    """Return the weights of I, and of Q and U, float64 (2, n), at most 1. Collective.
 
-    The mask, (n_pix,), is that of rank 0. Weights are whole, once on each node, or those of the rank's rings.
+    The mask, (n_pix,), is that of rank 0. Weights are of the pixels of the gatherer's maps: once a node, or
+    of the rank's rings.
 
     Weights ``auto`` are proportional to 1 / (sigma^2 + S), with the white noise variance sigma^2 of a pixel
     and the variance S of the simulated sky. With purification, the weights of Q and U are the apodized mask,
@@ -52,53 +52,79 @@ def pixel_weights(
         If no pixel is left.
     """
     statistics = system.statistics
-    diagonal = statistics.covariance[:, DIAGONAL[system.projection.stokes.n]]
     alive = ((statistics.hits > 0) & ~statistics.dead).astype(np.float64)
-    columns = np.concatenate((alive[:, None], (alive * statistics.hits)[:, None], diagonal), axis=1)
+    sky = draws.sky_variance(gatherer.pixelization.n_side)
+    rows = np.stack(_weights(choices.weights, alive, system, sky), axis=1)
+    n_threads = system.projection.n_threads if gatherer.distributed else 1
     if gatherer.distributed:
-        part = gatherer.to_rings(columns, 0.0)
-        if choices.mask is not None:
-            part[0] *= spread_on_nodes(system.comm, mask)[gatherer.rings.pixels]
-        return _weights_of(part, gatherer.rings, draws, choices, system.projection.n_threads)
-    gathered, weights = gatherer.gather(0, columns, 0.0), None
+        whole = None if choices.mask is None else spread_on_nodes(system.comm, mask)
+        soft = _soft_mask(gatherer.to_rings(alive[:, None], 0.0)[0], whole, gatherer, choices, n_threads)
+        return _with_mask(gatherer.to_rings(rows, 0.0), soft, choices)
+    gathered, weights = [gatherer.gather(0, one, 0.0) for one in (alive[:, None], rows)], None
     with agree_on_errors(system.comm):
-        if gathered is not None:
-            gathered[0] *= 1.0 if mask is None else mask
-            weights = _weights_of(gathered, gatherer.rings, draws, choices)
+        if gathered[0] is not None and gathered[1] is not None:
+            soft = _soft_mask(gathered[0][0], mask, gatherer, choices, n_threads)
+            weights = _with_mask(gathered[1], soft, choices)
     return spread_on_nodes(system.comm, weights)
 
 
-def _weights_of(
-    columns: FloatArray, rings: RingDistribution, draws: Draws, choices: SpectraChoices, n_threads: int = 1
+def _soft_mask(
+    alive: FloatArray, mask: FloatArray | None, gatherer: MapGatherer, choices: SpectraChoices, n_threads: int
 ) -> FloatArray:
-    """Return weights of mask where pixels are mapped, of hits, and of variances, (n, n_pix). Collective."""
-    masked, hits, *variances = columns
-    soft = apodize(
-        masked, Healpix(rings.n_side), choices.apodization, choices.kind, n_threads, bool(choices.pure), rings
-    )
+    """Return the mask where pixels are mapped, with soft edges, (n,). Collective on the ranks of the rings.
+
+    Parameters
+    ----------
+    alive : float64 (n,)
+        1 where pixels are mapped, else 0.
+    mask : float64 (n_pix,), optional
+        Of all pixels of the sky.
+    """
+    rings, places = gatherer.rings, gatherer.places
+    soft = alive if mask is None else alive * mask[gatherer.pixels]
+    if choices.apodization:
+        every = soft
+        if places is not None:
+            every = np.zeros(rings.n_pix)
+            every[places] = soft
+        every = apodize(
+            every,
+            gatherer.pixelization,
+            choices.apodization,
+            choices.kind,
+            n_threads,
+            bool(choices.pure),
+            rings,
+        )
+        soft = every if places is None else every[places]
     nothing = DataError("mask and samples have no pixel in common", where=str(choices.mask or "the maps"))
     agree(rings.comm, None if rings.comm.max(float(soft.any())) else nothing)
-    weights = _weights(choices.weights, hits, variances, draws.sky_variance(rings.n_side), rings)
-    weights = weights * soft
+    return soft
+
+
+def _with_mask(weights: FloatArray, soft: FloatArray, choices: SpectraChoices) -> FloatArray:
+    """Return weights, (2, n), times the mask, in place."""
+    weights *= soft
     if choices.pure and choices.weights == "auto":
         weights[1] = soft
     return weights
 
 
 def _weights(
-    choice: str, hits: FloatArray, variances: list[FloatArray], sky: dict[str, float], rings: RingDistribution
-) -> FloatArray:
+    choice: str, alive: FloatArray, system: MapmakingSystem, sky: dict[str, float]
+) -> tuple[FloatArray, FloatArray]:
+    """Return the weights of I, and of Q and U, of pixels that this rank owns. Collective."""
+    comm, hits = system.comm, alive * system.statistics.hits
     if choice in ("uniform", "hits"):
-        most = 1.0 if choice == "uniform" else rings.comm.max(float(hits.max(initial=1.0)))
+        most = 1.0 if choice == "uniform" else comm.max(float(hits.max(initial=1.0)))
         weights = (hits > 0).astype(np.float64) if choice == "uniform" else hits / most
-        return np.stack((weights, weights))
+        return weights, weights
+    variances = list(system.statistics.covariance[:, DIAGONAL[system.projection.stokes.n]].T)
     by_kind = {"T": variances[0]} if len(variances) != 2 else {}
     if len(variances) > 1:
         by_kind["P"] = 0.5 * (variances[-2] + variances[-1])
     inverse = [
-        inverse_variance(
-            variance, (hits > 0) & (variance > 0), sky[kind] if choice == "auto" else 0.0, rings.comm
-        )
+        inverse_variance(variance, (hits > 0) & (variance > 0), sky[kind] if choice == "auto" else 0.0, comm)
         for kind, variance in by_kind.items()
     ]
-    return np.stack((inverse[0], inverse[-1]))
+    return inverse[0], inverse[-1]

@@ -68,6 +68,8 @@ class RunPrediction:
         Largest memory of a rank in bytes, with pointing recomputed and with pointing kept.
     sizes : RankSizes
         Of the rank that has most: what it sends is bounded by them (`MessageBounds`).
+    without_skies : (float, float)
+        Its memory without what skies take, with pointing recomputed and with pointing kept.
     """
 
     distribution: Distribution
@@ -77,6 +79,7 @@ class RunPrediction:
     memory: float
     memory_kept: float
     sizes: RankSizes
+    without_skies: tuple[float, float]
 
     @property
     def node_memory(self) -> float:
@@ -442,10 +445,11 @@ class _Planner:
             for name, load in forecast.loads.items()
         }
         memory = self.memory.of(forecast, threads, held)
+        without_skies = replace(self.memory, skies=()).of(forecast, threads, held)
         sizes = SizeForecast(self.config, self.run, self.looked_at).of(
             distribution, forecast, occupancy.merge_ranks(threads), held, self.unused.samples
         )
-        return RunPrediction(distribution, threads, forecast, seconds, *memory, sizes)
+        return RunPrediction(distribution, threads, forecast, seconds, *memory, sizes, without_skies)
 
     def _looked_at(self, n_pixels: float) -> float:
         """Return the pixels that a rank finds for the choice of the distribution, of those of all ranges."""

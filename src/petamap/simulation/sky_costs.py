@@ -72,9 +72,8 @@ class SkyCosts:
         partly = on_node > 1 or self.n_legendre < 4 * self.n_side - 1
         orders = self.l_max * (1 + 2 * partly / EXCHANGES * self.n_legendre / max(self.n_rings, 1))
         fourier = 16 * 2 * self.n_rings * orders
-        return int((fourier + _COEFFICIENT * self.l_max**2 / 2) / on_node) + _WRITTEN * min(
-            PIXELS, self.n_pix
-        )
+        own = (fourier + _COEFFICIENT * self.l_max**2 / 2) / on_node
+        return int(own + _WRITTEN * min(PIXELS, self.n_rings * 4 * self.n_side / on_node))
 
     def seconds(self, cores: int) -> float:
         """Return the seconds in which so many cores of a node make it."""

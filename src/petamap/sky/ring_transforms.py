@@ -23,7 +23,7 @@ from petamap.sky.sparse_map import SparseMap
 # Rings times coefficients of a rank's part: a fraction of a second of one core.
 PART = 1 << 30
 EXCHANGES = 32  # parts at least where coefficients move: of about a twelfth of them at most
-PIXELS = 1 << 20  # of the rings whose values are made at once
+PIXELS = 1 << 19  # of the rings whose values are made at once
 _CRITICAL = 4096  # bytes: rows that are multiples of it apart compete for places in the cache
 
 

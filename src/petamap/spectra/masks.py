@@ -12,17 +12,19 @@ import numpy as np
 from petacomm.base.arguments import real_array
 from petacomm.base.errors import ConfigError
 from petacomm.base.exact import add_exactly, round_limbs, zero_limbs
-from petacomm.base.typing import BoolArray, FloatArray
+from petacomm.base.typing import BoolArray, FloatArray, Int64Array
 from petacomm.mpi import Communicator, agree_on_errors
 from petamap.sky.harmonics import analyse, in_ring_order, multipoles, synthesise
 from petamap.sky.healpix import Healpix
 from petamap.sky.ring_distribution import RingDistribution
+from petamap.sky.submaps import pixel_radius, submaps_of_discs
 from petamap.spectra.transforms import check_weights
 
 Apodization = Literal["C1", "C2", "smooth"]
 APODIZATIONS: tuple[Apodization, ...] = ("C1", "C2", "smooth")
 _PIECE = 1 << 16  # pixels whose directions are in work at once
 _SEARCHED = 1 << 18  # pixels whose neighbours are looked for at once
+_CELLS = Healpix(64)  # by which it is known which masked pixels may be near, of finer maps
 _SMOOTHNESS = 5  # the power of the kernel that edges are convolved with
 
 
@@ -51,24 +53,66 @@ def distance_to_masked(
     float64 (n_pix,)
         Radians along a great circle; 0 where masked, pi where nothing is within `reach`.
     """
+    found = np.zeros(len(mask))
+    inside, distances = _distances_inside(
+        mask, pixelization, n_threads, reach, rings or RingDistribution(pixelization.n_side)
+    )
+    found[inside] = distances
+    return found
+
+
+def _distances_inside(
+    mask: FloatArray, pixelization: Healpix, n_threads: int, reach: float, rings: RingDistribution
+) -> tuple[Int64Array, FloatArray]:
+    """Return the places of pixels that are not masked, and their distances as `distance_to_masked` has them.
+
+    Collective.
+    """
     from scipy.spatial import cKDTree
 
-    rings = rings or RingDistribution(pixelization.n_side)
-    numbers = np.arange(len(mask)) if rings.comm.size == 1 else rings.pixels
-    directions, masked = pixelization.directions_of(numbers, n_threads), mask <= 0
-    limit, inside, near = 2 * math.sin(reach / 2) + 1e-9, np.flatnonzero(~masked), np.full(len(mask), np.inf)
-    near[masked] = 0
+    inside, limit = np.flatnonzero(mask > 0), 2 * math.sin(reach / 2) + 1e-9
+    directions = pixelization.directions_of(rings.numbers_of(inside), n_threads)
+    masked = _masked_near(mask, directions, pixelization, reach, rings)
+    own = pixelization.directions_of(rings.numbers_of(masked), n_threads)
+    near = np.full(len(inside), np.inf)
     for rank in range(rings.comm.size):
-        points = rings.comm.bcast(directions[masked] if rank == rings.comm.rank else None, rank)
+        points = rings.comm.bcast(own if rank == rings.comm.rank else None, rank)
         tree = cKDTree(points) if len(points) else None
         if tree is None:
             continue
         for first in range(0, len(inside), _SEARCHED):  # signals are raised between two
-            piece = inside[first : first + _SEARCHED]
+            piece = slice(first, first + _SEARCHED)
             chords, _ = tree.query(directions[piece], workers=n_threads, distance_upper_bound=limit)
             near[piece] = np.minimum(near[piece], chords)
-    found: FloatArray = np.where(np.isinf(near), math.pi, 2 * np.arcsin(np.minimum(near / 2, 1.0)))
-    return found
+    return inside, np.where(np.isinf(near), math.pi, 2 * np.arcsin(np.minimum(near / 2, 1.0)))
+
+
+def _masked_near(
+    mask: FloatArray, directions: FloatArray, pixelization: Healpix, reach: float, rings: RingDistribution
+) -> Int64Array:
+    """Return the places of masked pixels, of large maps of those that are near what is not. Collective.
+
+    Parameters
+    ----------
+    mask : float64 (n_pix,)
+    directions : float64 (n, 3)
+        Of this rank's pixels that are not masked.
+    reach : float
+        Within which all are found, radians.
+    """
+    if pixelization.n_side <= _CELLS.n_side:
+        return np.flatnonzero(mask <= 0)
+    cells, numbers = np.zeros(_CELLS.n_pix, np.uint8), np.empty(len(directions), np.int32)
+    _CELLS.pixels_of(directions, numbers)
+    cells[numbers] = 1
+    used = np.flatnonzero(rings.comm.allreduce(cells, "max"))
+    around = reach + pixel_radius(_CELLS.n_side)
+    submaps = submaps_of_discs(pixelization, _CELLS.directions_of(used), around)
+    found = [np.empty(0, np.int64)]
+    for first in range(0, len(mask), _SEARCHED):
+        places = first + np.flatnonzero(mask[first : first + _SEARCHED] <= 0)
+        found.append(places[submaps.rows_of(rings.numbers_of(places)) >= 0])
+    return np.concatenate(found)
 
 
 def apodize(
@@ -137,8 +181,9 @@ def apodize(
     if width == 0:
         return mask.copy()
     radius = width / 2 if kind == "smooth" else width / 3 if band_limited else 0.0
-    distance = distance_to_masked(mask, pixelization, n_threads, width, rings)
-    soft: FloatArray = mask * _edge(distance - radius, width - 2 * radius, kind)
+    inside, distances = _distances_inside(mask, pixelization, n_threads, width, rings)
+    soft = np.zeros(len(mask))
+    soft[inside] = mask[inside] * _edge(distances - radius, width - 2 * radius, kind)
     return soft if radius == 0 else _convolved(soft, pixelization, rings, radius, n_threads) * (mask > 0)
 
 

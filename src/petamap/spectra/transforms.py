@@ -8,7 +8,7 @@ import numpy as np
 
 from petacomm.base.arguments import real_array
 from petacomm.base.errors import ConfigError, DataError
-from petacomm.base.typing import BoolArray, ComplexArray, FloatArray
+from petacomm.base.typing import BoolArray, ComplexArray, FloatArray, Int64Array
 from petacomm.mpi import agree_on_errors
 from petamap.sky.harmonics import ITERATIONS, analyse, in_ring_order
 from petamap.sky.healpix import Healpix
@@ -52,7 +52,6 @@ def weighted_harmonics(
     l_max: int | None = None,
     iterations: int = ITERATIONS,
     n_threads: int = 1,
-    with_weights: bool = True,
     rings: RingDistribution | None = None,
 ) -> Harmonics:
     """Return the coefficients of a map that was multiplied by weights.
@@ -70,8 +69,6 @@ def weighted_harmonics(
         Number of times that the residual of the map is analysed (Jacobi; HEALPix's ``iter_order``).
     n_threads : int
         No bit depends on it.
-    with_weights : bool
-        False leaves the coefficients of the weights away.
     rings : RingDistribution, optional
         Whose pixels values and weights are of, in ring order, and whose orders the coefficients. Collective.
 
@@ -99,14 +96,11 @@ def weighted_harmonics(
             continue
         rows = slice(0, 1) if spin == 0 else slice(-2, None)
         with agree_on_errors(rings.comm):
-            maps = in_ring_order(_weighted(values[rows], weight, letters, rings), pixelization)
+            maps = in_ring_order(weighted(values[rows], weight, letters, rings), pixelization)
         parts.append(analyse(maps, rings, l_max, spin, iterations, n_threads))
-        if with_weights:
-            ring = in_ring_order(weight, pixelization)
-            own = analyse(ring, rings, l_max_weights, 0, iterations, n_threads)
-            seen += [own] * len(of_spin)
-    windows = np.concatenate(seen) if seen else np.empty((0, 0), np.complex128)
-    return Harmonics(np.concatenate(parts), components, windows, l_max, l_max_weights)
+        ring = in_ring_order(weight, pixelization)
+        seen += [analyse(ring, rings, l_max_weights, 0, iterations, n_threads)] * len(of_spin)
+    return Harmonics(np.concatenate(parts), components, np.concatenate(seen), l_max, l_max_weights)
 
 
 def downgrade_means(values: FloatArray, high: int, low: int) -> FloatArray:
@@ -136,23 +130,40 @@ def _weights(
     return whole, polarized
 
 
-def _weighted(
-    maps: FloatArray, weights: FloatArray, letters: str, rings: RingDistribution | None = None
+def weighted(
+    maps: FloatArray,
+    weights: FloatArray,
+    letters: str,
+    rings: RingDistribution | None = None,
+    places: Int64Array | None = None,
 ) -> FloatArray:
-    """Return weights times maps, 0 where the weight is 0, whatever the value of the map."""
-    empty = (weights > 0) & ~np.isfinite(maps).all(axis=0)
+    """Return weights (n,) times maps (k, n), 0 where the weight is 0, whatever the value of the map.
+
+    `letters` name the maps. Pixels are those of the rank of `rings`, or those at places among these.
+
+    Raises
+    ------
+    DataError
+        If a pixel has a weight and no value.
+    """
+    used = weights > 0
+    empty = used & ~np.isfinite(maps).all(axis=0)
     if empty.any():
         raise DataError(
-            f"{letters} of pixel {_first_pixel(empty, rings)} has a weight and no value",
+            f"{letters} of pixel {_first_pixel(empty, rings, places)} has a weight and no value",
             mend="give pixels that were not observed no weight",
         )
-    return np.where(weights > 0, maps, 0.0) * weights
+    found = np.zeros(maps.shape)
+    np.multiply(maps, weights, out=found, where=used)
+    return found
 
 
-def _first_pixel(bad: BoolArray, rings: RingDistribution | None) -> int:
+def _first_pixel(bad: BoolArray, rings: RingDistribution | None, places: Int64Array | None = None) -> int:
     """Return the number of the first pixel that is bad; of a whole map in its own order."""
-    first = int(np.flatnonzero(bad)[0])
-    return first if rings is None or rings.comm.size == 1 else int(rings.pixels[first])
+    first = np.flatnonzero(bad)[:1]
+    if places is not None:
+        first = places[first]
+    return int(first[0] if rings is None else rings.numbers_of(first)[0])
 
 
 def check_weights(
@@ -160,19 +171,22 @@ def check_weights(
     pixelization: Healpix,
     what: str = "the weights",
     rings: RingDistribution | None = None,
+    places: Int64Array | None = None,
 ) -> None:
-    """Check weights of pixels, of those of a rank where there are `rings`.
+    """Check weights of pixels: of those of a rank where there are `rings`, or of those at places among them.
 
     Raises
     ------
     DataError
         If there are not as many as pixels, or one is negative or not finite.
     """
-    if np.shape(weights) != (pixelization.n_pix if rings is None else rings.n_pix,):
+    n_pix = pixelization.n_pix if rings is None else rings.n_pix
+    if np.shape(weights) != (n_pix if places is None else len(places),):
         raise DataError(
             f"{what}: {np.size(weights)} pixels, not {pixelization.n_pix} of n_side {pixelization.n_side}",
             mend="bring both to one n_side",
         )
     bad = ~(real_array(weights, what) >= 0) | ~np.isfinite(weights)
     if bad.any():
-        raise DataError(f"{what} are negative or not finite in pixel {_first_pixel(bad, rings)}")
+        where = _first_pixel(bad, rings, places)
+        raise DataError(f"{what} are negative or not finite in pixel {where}")

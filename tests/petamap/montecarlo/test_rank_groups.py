@@ -39,8 +39,7 @@ def _plan(memory=1.0, sums=1e-3, n_samp=1e8):
 
     def plan(config, ranks, machine, **more):
         prediction = SimpleNamespace(
-            memory=0.2 * memory * GB / ranks,
-            memory_kept=memory * GB / ranks,
+            without_skies=(0.2 * memory * GB / ranks, memory * GB / ranks),
             seconds={"owner": sums},
             best="owner",
             threads=1,

@@ -9,11 +9,11 @@ from unittest import mock
 import numpy as np
 import pytest
 from cases import cases
-from montecarlo_runs import TINY, arrays, configured, made
+from montecarlo_runs import TINY, arrays, configured, made, same
 from mpi import check_same_on_ranks, run_ranks
 
 from petacomm.mpi import SerialCommunicator
-from petamap.montecarlo import rank_groups
+from petamap.montecarlo import mapper, rank_groups
 from petamap.sky.healpix import Healpix
 from petamap.sky.map_file import write_map
 
@@ -50,11 +50,13 @@ def print_digests(comm):
 
 # made of parts of maps alike: fit of the dipole, apodized and band-limited masks, pure B, sums of parts
 PLAIN = ("montecarlo.realizations=3", "source.0.duration=3 h", "map.n_side=8")
+FEW_PIXELS = "source.0.opening=10 deg", "source.0.precession_angle=20 deg"
 CHOSEN = {
     "plain": PLAIN,
     "pure": (*PLAIN, "spectra.apodize=40 deg", "spectra.purify=B", "spectra.keep_dipole=true"),
     "together": (*PLAIN, "spectra.apodize=30 deg", "spectra.weights=hits", "montecarlo.parts=together"),
     "kept": (*PLAIN, "montecarlo.maps=true", "montecarlo.fixed=add"),
+    "few": (*PLAIN, *FEW_PIXELS, "montecarlo.maps=true", "montecarlo.fixed=add", "spectra.apodize=20 deg"),
 }
 
 
@@ -136,3 +138,23 @@ def test_ranks_groups_and_batches(alone, n_ranks):
     ended = run_ranks(print_digests, n_ranks, timeout=120)
     line = next(line for line in ended.out.splitlines() if line.startswith("FOUND"))
     assert set(line.split()[1:]) == {alone}
+
+
+@pytest.mark.parametrize("chosen", CHOSEN)
+def test_maps_of_few_pixels_have_the_bytes_of_whole_maps(chosen, tmp_path):
+    few = (*CHOSEN[chosen], *FEW_PIXELS)
+    asked, partial = [], mapper.is_partial
+
+    def watched(*arguments):
+        asked.append(partial(*arguments))
+        return asked[-1]
+
+    with mock.patch.object(mapper, "is_partial", watched):
+        made(tmp_path / "few", *few, text=WITH_DIPOLE)
+    with mock.patch.object(mapper, "is_partial", lambda *_: False):
+        made(tmp_path / "whole", *few, text=WITH_DIPOLE)
+    assert asked == ([] if chosen == "pure" else [True])
+    found, whole = (arrays(tmp_path / name) for name in ("few", "whole"))
+    assert found.keys() == whole.keys()
+    assert all(same(found[name], whole[name]) for name in found)
+    assert 0 < np.count_nonzero(found["weights"]) < found["weights"].size / 2

@@ -3,6 +3,7 @@
 import dataclasses
 from functools import cache
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -20,6 +21,8 @@ from petamap.planning.memory_forecast import SampledFunctions
 from petamap.planning.plan import plan
 from petamap.planning.rank_samples import HeldSamples
 from petamap.planning.scanned_run import ScannedRun
+from petamap.simulation.seen_pixels import SeenPixels
+from petamap.simulation.sky_costs import sky_costs
 
 BASE = """
 [map]
@@ -211,3 +214,17 @@ def test_pixels_that_are_recorded_are_kept(tmp_path):
     text += 'frame = "galactic"\n[[source]]\nkind = "noise"\nnet = "1 K s^0.5"\n'
     found = plan(parse_config(text, tmp_path / "x.toml"), 1, load_machine("one-node"), n_threads=1)
     assert all(one.memory == one.memory_kept for one in found.predictions)
+
+
+def test_skies_are_planned_as_they_are_held():
+    sky = '[[source]]\nkind = "sky-spectra"\nn_side = 1024\nl_max = 500\n'
+    local = planned(more=sky, ranks=2)["time-major"]
+    with mock.patch.object(SeenPixels, "may_be_few", False):
+        whole = planned(more=sky, ranks=2)["time-major"]
+    assert whole.without_skies == local.without_skies
+    for one, least, most in (local, 0, 0.25), (whole, 1, 1.5):
+        more = 2 * (one.memory - one.without_skies[0])
+        assert least <= more / (3 * 8 * 12 * 1024**2) < most
+    run, memory = ScannedRun.open(configured(more=sky)), made(more=sky)[1].memory
+    (foreseen,) = sky_costs(run.observations)
+    assert foreseen.n_bytes == pytest.approx(memory.skies, rel=0.05)

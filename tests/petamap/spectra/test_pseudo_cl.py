@@ -1,5 +1,7 @@
 """Pseudo-spectra of maps that are dealt to ranks: the bits of one process, and errors on all ranks."""
 
+from unittest import mock
+
 import numpy as np
 import pytest
 from cases import cases
@@ -10,6 +12,7 @@ from petacomm.mpi import SerialCommunicator
 from petamap.sky.healpix import Healpix
 from petamap.sky.ring_distribution import RingDistribution
 from petamap.sky.sky_map import SkyMap
+from petamap.spectra import pseudo_cl
 from petamap.spectra.cross_spectra import pseudo_spectra
 from petamap.spectra.masks import apodize, subtract_monopole
 from petamap.spectra.measure import SpectraChoices, coefficients
@@ -80,3 +83,32 @@ def test_fit_of_the_dipole_is_that_of_all_pixels():
     order = np.random.default_rng(2).permutation(SKY.n_pix)
     again = subtract_monopole(values[0, order], weights[0, order], directions[order], SerialCommunicator())
     assert np.array_equal(again, whole[order], equal_nan=True)
+
+
+def spectra_of_few_pixels(comm):
+    """Return pseudo-spectra of maps of which a rank has the pixels alone that were seen."""
+    values, weights = _made()
+    z = SKY.directions_of(np.arange(SKY.n_pix))[:, 2]
+    seen, weights = z > 0.4, np.where(z > 0.6, weights, 0)
+    rings, found = RingDistribution(SKY.n_side, comm), []
+    places = np.flatnonzero(seen[rings.pixels])
+    for rows in slice(0, 3), slice(0, 1), slice(1, 3):
+        own = [np.ascontiguousarray(one[:, rings.pixels]) for one in (values[rows], weights)]
+        whole = PseudoClEstimator(SKY, own[1], len(own[0]), rings=rings).pseudo(own[0]).values
+        part = PseudoClEstimator(SKY, own[1][:, places], len(own[0]), rings=rings, places=places)
+        assert np.array_equal(part.pseudo(own[0][:, places]).values, whole)
+        found.append(whole.tobytes())
+        with mock.patch.object(pseudo_cl, "_FEW", 0):
+            dense = PseudoClEstimator(SKY, own[1], len(own[0]), rings=rings)
+        assert np.array_equal(dense.pseudo(own[0]).values, whole)
+    bad, pixel = values.copy(), int(np.flatnonzero(weights[0])[5])
+    bad[0, pixel] = np.nan
+    estimator = PseudoClEstimator(SKY, weights[:, rings.pixels][:, places], 3, rings=rings, places=places)
+    with pytest.raises(DataError, match=f"I of pixel {pixel} has a weight and no value"):
+        estimator.pseudo(bad[:, rings.pixels][:, places])
+    return found
+
+
+@pytest.mark.parametrize("n_ranks", cases(3, long=(2, 5)))
+def test_maps_of_few_pixels_have_the_bits_of_whole_maps(n_ranks):
+    check_same_on_ranks(spectra_of_few_pixels, n_ranks)
