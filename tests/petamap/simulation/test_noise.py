@@ -1,5 +1,6 @@
 """Tests of simulated noise: spectrum, independence of the sample range, sources."""
 
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 
@@ -125,6 +126,14 @@ def test_threads_give_the_same_bits(n_threads):
     _simulation.add_noise(design.filters, interpolation_weights(), words, 77, 1.0, one, 1)
     _simulation.add_noise(design.filters, interpolation_weights(), words, 77, 1.0, more, n_threads)
     assert np.array_equal(one, more)
+
+
+def test_the_first_call_of_a_thread_gives_the_same_bits():
+    """A thread that is new gets memory of its own in it."""
+    signal = noise_of(STEEP)
+    expected = read(signal, 0, 40_000)
+    with ThreadPoolExecutor(1) as pool:
+        assert np.array_equal(pool.submit(read, signal, 0, 40_000).result(), expected)
 
 
 def band_ratio(samples, model, rate, n_segment):
