@@ -120,7 +120,7 @@ def write_columns(
     partial: bool = False,
     cards: Mapping[str, object] | None = None,
 ) -> None:
-    """Write an array as a map as `write_map` does; one of offsets has no frame, which the file does not say.
+    """Write an array as `write_map` does; without a frame, as of offsets, the file has no COORDSYS.
 
     Raises
     ------
