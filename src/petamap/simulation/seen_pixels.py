@@ -22,10 +22,10 @@ _LEAST_CELLS = 16  # n_side of those by which it is known for the widest fields 
 _MARGIN = 4  # radii of pixels around what is seen, which interpolation reaches
 _MOST = 0.5  # part of a sky beyond which all of it is held
 _PIECE = 1 << 18  # samples that a thread looks at, at once
-_LOOKS, _SAMPLES = 500, 1 << 15  # that tell about how much is seen: looks, and samples of each
+_POINTINGS, _SAMPLES = 500, 1 << 15  # that tell about how much is seen: pointings, and samples of each
 
 
-class Look(NamedTuple):
+class DetectorPointing(NamedTuple):
     """Detectors that look at a sky; None for all of their pointing."""
 
     pointing: Pointing
@@ -33,9 +33,9 @@ class Look(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """Samples [start, stop) of a look."""
+    """Samples [start, stop) of a pointing, by its number."""
 
-    look: int
+    number: int
     start: int
     stop: int
 
@@ -50,12 +50,14 @@ class SeenPixels:
     Parameters
     ----------
     pixelization : Healpix
-    looks : sequence of Look
+    pointings : sequence of DetectorPointing
     n_threads : int
     """
 
-    def __init__(self, pixelization: Healpix, looks: Sequence[Look], n_threads: int = 1) -> None:
-        self.pixelization, self.looks, self._n_threads = pixelization, looks, n_threads
+    def __init__(
+        self, pixelization: Healpix, pointings: Sequence[DetectorPointing], n_threads: int = 1
+    ) -> None:
+        self.pixelization, self.pointings, self._n_threads = pixelization, pointings, n_threads
         self._found: tuple[Submaps | None] | None = None
         self._about: tuple[Submaps | None] | None = None
 
@@ -64,7 +66,7 @@ class SeenPixels:
         """Whether the sky is large, and all pointing is such that lines of sight are found quickly."""
         if self.pixelization.n_side < LEAST_N_SIDE:
             return False
-        return all(isinstance(look.pointing, CompressedPointing) for look in self.looks)
+        return all(isinstance(one.pointing, CompressedPointing) for one in self.pointings)
 
     def submaps(self, comm: Communicator | None = None) -> Submaps | None:
         """Return the submaps that are seen, or None for all of the sky. Collective on `comm`."""
@@ -78,17 +80,19 @@ class SeenPixels:
         """Return about the submaps that are seen, in some of the samples where these are many."""
         known = self._found or self._about
         if known is None and self.may_be_few:
-            chosen = np.unique(np.linspace(0, len(self.looks) - 1, min(len(self.looks), _LOOKS)).round())
-            some = [_decimated(self.looks[int(number)]) for number in chosen]
+            chosen = np.unique(
+                np.linspace(0, len(self.pointings) - 1, min(len(self.pointings), _POINTINGS)).round()
+            )
+            some = [_decimated(self.pointings[int(number)]) for number in chosen]
             known = self._about = (SeenPixels(self.pixelization, some, self._n_threads).submaps(),)
         return known[0] if known else None
 
     @property
     def _may_be_sampled(self) -> bool:
         """Whether some samples are much fewer than all, and no files are read for them."""
-        looks = [look.pointing for look in self.looks]
-        many = len(looks) > _LOOKS or any(one.n_samp > _SAMPLES for one in looks)
-        return many and not any(hasattr(type(one), "is_read") for one in looks)
+        pointings = [one.pointing for one in self.pointings]
+        many = len(pointings) > _POINTINGS or any(one.n_samp > _SAMPLES for one in pointings)
+        return many and not any(hasattr(type(one), "is_read") for one in pointings)
 
     def _find(self, comm: Communicator) -> Submaps | None:
         if self._may_be_sampled and self.submaps_about() is None:  # all samples see no less
@@ -110,10 +114,10 @@ class SeenPixels:
         return None if found.held.mean() > _MOST else found
 
     def _own_pieces(self, comm: Communicator) -> Iterator[list[_Piece]]:
-        """Yield the samples that this rank looks at, as pieces of one look after the other."""
-        n_before, n_samp = 0, sum(look.pointing.n_samp for look in self.looks)
+        """Yield the samples that this rank looks at, as pieces of one pointing after the other."""
+        n_before, n_samp = 0, sum(one.pointing.n_samp for one in self.pointings)
         first, last = (n_samp * rank // comm.size for rank in (comm.rank, comm.rank + 1))
-        for number, (pointing, _) in enumerate(self.looks):
+        for number, (pointing, _) in enumerate(self.pointings):
             start, stop = max(first - n_before, 0), min(last - n_before, pointing.n_samp)
             steps = range(start, stop, _PIECE)
             if len(steps):
@@ -122,7 +126,7 @@ class SeenPixels:
 
     def _look_at(self, pieces: Sequence[_Piece], cells: UInt8Array) -> float:
         """Mark the cells that one detector sees, and return its distance from the farthest, radians."""
-        pointing, chosen = self.looks[pieces[0].look]
+        pointing, chosen = self.pointings[pieces[0].number]
         assert isinstance(pointing, CompressedPointing)
         was_read = getattr(pointing, "is_read", True)
         numbers = np.arange(pointing.n_det) if chosen is None else np.array(sorted(chosen))
@@ -141,8 +145,8 @@ class SeenPixels:
         return float(quaternion.angle_between(sights[nearest], sights).max())
 
 
-def _decimated(look: Look) -> Look:
-    """Return a look at some samples at equal distances."""
-    pointing, stride = look.pointing, -(-look.pointing.n_samp // _SAMPLES)
+def _decimated(one: DetectorPointing) -> DetectorPointing:
+    """Return the pointing of some samples at equal distances."""
+    pointing, stride = one.pointing, -(-one.pointing.n_samp // _SAMPLES)
     assert isinstance(pointing, CompressedPointing)
-    return look if stride == 1 else Look(pointing.decimated(stride), look.detectors)
+    return one if stride == 1 else DetectorPointing(pointing.decimated(stride), one.detectors)

@@ -28,7 +28,7 @@ from petamap.data.source import SourceContext
 from petamap.data.template import OfPixels
 from petamap.pointing.protocol import Pointing
 from petamap.simulation import _simulation
-from petamap.simulation.seen_pixels import Look, SeenPixels
+from petamap.simulation.seen_pixels import DetectorPointing, SeenPixels
 from petamap.simulation.sky_costs import SkyCosts
 from petamap.sky.healpix import Healpix
 from petamap.sky.pixelization import Pixelization
@@ -79,16 +79,16 @@ class Sky:
         self._unknown: BoolArray | None = None
         self._settled = False
 
-    def see(self, looks: Sequence[Look], context: SourceContext) -> None:
+    def see(self, pointings: Sequence[DetectorPointing], context: SourceContext) -> None:
         """Let detectors look at the sky, which holds what they see, too; all realizations find that once."""
         pixels, is_whole = self.pixelization, self._values is not None and self._submaps is None
         if is_whole or not isinstance(pixels, Healpix):
             return
         if self._seen is None:
-            key = SeenPixels, pixels, tuple((id(look.pointing), look.detectors) for look in looks)
-            self._seen = context.keep(key, lambda: SeenPixels(pixels, looks, context.n_threads))
+            key = SeenPixels, pixels, tuple((id(one.pointing), one.detectors) for one in pointings)
+            self._seen = context.keep(key, lambda: SeenPixels(pixels, pointings, context.n_threads))
             return
-        self._seen = SeenPixels(pixels, [*self._seen.looks, *looks], context.n_threads)
+        self._seen = SeenPixels(pixels, [*self._seen.pointings, *pointings], context.n_threads)
         if self._submaps is not None:  # made for those before alone
             self._values, self._settled = None, False
             self.__dict__.pop("largest", None)
@@ -419,17 +419,17 @@ def with_sky(
     names = (name for one in observations for name in one.detectors)
     chosen = choose_names(options.detectors, names, "detector", where=context.place("detectors"))
     found: list[Observation] = []
-    looks: list[Look] = []
+    pointings: list[DetectorPointing] = []
     for one in observations:
         numbers = frozenset(number for number, name in enumerate(one.detectors) if name in chosen)
-        look = Look(required_pointing(one), numbers if options.detectors else None)
+        seen_by = DetectorPointing(required_pointing(one), numbers if options.detectors else None)
         if numbers:
             signal = SkySignal(
-                sky, look.pointing, options.interpolation == "bilinear", one.name, look.detectors
+                sky, seen_by.pointing, options.interpolation == "bilinear", one.name, seen_by.detectors
             )
-            looks.append(look)
+            pointings.append(seen_by)
         found.append(with_signal(one, signal) if numbers else one)
-    sky.see(looks, context)
+    sky.see(pointings, context)
     return found
 
 

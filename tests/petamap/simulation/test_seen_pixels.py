@@ -23,7 +23,7 @@ from petamap.pointing import quaternion
 from petamap.pointing.boresight import Boresight
 from petamap.pointing.compressed import CompressedPointing
 from petamap.pointing.recorded import RecordedPixels
-from petamap.simulation.seen_pixels import Look, SeenPixels
+from petamap.simulation.seen_pixels import DetectorPointing, SeenPixels
 from petamap.simulation.sky import Sky, SkySignal, unpolarized
 from petamap.simulation.sky_costs import sky_costs
 from petamap.simulation.sky_sources import (
@@ -87,7 +87,7 @@ def whole_of(signal):
 def test_all_that_detectors_see_is_held(lon, lat, width, nest, n_side, spread, n_threads):
     pointing = patch(lon, lat, width, offsets=((0, 0), (spread, 0.0), (-spread, spread / 2)))
     pixelization = Healpix(n_side, nest)
-    seen = SeenPixels(pixelization, [Look(pointing, None)], n_threads)
+    seen = SeenPixels(pixelization, [DetectorPointing(pointing, None)], n_threads)
     submaps = seen.submaps()
     assert submaps is seen.submaps()
     if submaps is None:
@@ -103,9 +103,9 @@ def test_all_that_detectors_see_is_held(lon, lat, width, nest, n_side, spread, n
 
 def test_little_is_held_of_a_small_patch():
     pointing = patch(width=0.05)
-    found = SeenPixels(Healpix(1024), [Look(pointing, None)]).submaps()
+    found = SeenPixels(Healpix(1024), [DetectorPointing(pointing, None)]).submaps()
     assert found.held.mean() < 0.01
-    fewer = SeenPixels(Healpix(1024), [Look(pointing, frozenset([0]))]).submaps()
+    fewer = SeenPixels(Healpix(1024), [DetectorPointing(pointing, frozenset([0]))]).submaps()
     assert fewer.held.sum() < found.held.sum()
     assert not (fewer.held & ~found.held).any()
 
@@ -113,9 +113,14 @@ def test_little_is_held_of_a_small_patch():
 def test_where_all_is_held():
     around = all_around()
     recorded = RecordedPixels(np.zeros((1, N_SAMP), np.int32), Healpix(256))
-    assert SeenPixels(Healpix(256), [Look(around, None)]).submaps() is None
-    assert SeenPixels(Healpix(256), [Look(patch(), None), Look(recorded, None)]).submaps() is None
-    assert SeenPixels(Healpix(128), [Look(patch(), None)]).submaps() is None
+    assert SeenPixels(Healpix(256), [DetectorPointing(around, None)]).submaps() is None
+    assert (
+        SeenPixels(
+            Healpix(256), [DetectorPointing(patch(), None), DetectorPointing(recorded, None)]
+        ).submaps()
+        is None
+    )
+    assert SeenPixels(Healpix(128), [DetectorPointing(patch(), None)]).submaps() is None
 
 
 @pytest.mark.parametrize("interpolation", ["nearest", "bilinear"])
@@ -178,7 +183,7 @@ def test_what_is_not_held_is_an_error():
 def part_of(values, pointing, nest=False):
     """Return the signal of a sky of values of which a part is held."""
     sky = Sky(Healpix(256, nest), lambda: values)
-    sky.see([Look(pointing, None)], SourceContext(folder=Path()))
+    sky.see([DetectorPointing(pointing, None)], SourceContext(folder=Path()))
     return SkySignal(sky, pointing, where="patch")
 
 
@@ -228,7 +233,7 @@ def test_a_sky_that_is_seen_from_elsewhere_later():
     values, first, second = RNG.standard_normal((1, 12 * 256**2)), patch(), patch(lat=1.0)
     signal = part_of(values, first)
     before, largest = read(signal), signal.largest
-    signal.sky.see([Look(second, None)], SourceContext(folder=Path()))
+    signal.sky.see([DetectorPointing(second, None)], SourceContext(folder=Path()))
     signal.sky.share(SerialCommunicator())
     later = dataclasses.replace(signal, pointing=second)
     assert np.array_equal(read(signal), before)
@@ -246,12 +251,14 @@ def test_pointing_of_files_leaves_memory():
         return patch()
 
     lazy = LazyPointing(N_SAMP, 3, load)
-    found = SeenPixels(Healpix(256), [Look(lazy, None)]).submaps()
+    found = SeenPixels(Healpix(256), [DetectorPointing(lazy, None)]).submaps()
     assert len(loaded) == 1 and not lazy.is_read
-    assert np.array_equal(found.held, SeenPixels(Healpix(256), [Look(patch(), None)]).submaps().held)
+    assert np.array_equal(
+        found.held, SeenPixels(Healpix(256), [DetectorPointing(patch(), None)]).submaps().held
+    )
     with mock.patch.object(lazy, "release") as release:
         assert read(SkySignal(Sky(Healpix(1), lambda: np.ones((1, 12))), lazy))[0] == 1
-        SeenPixels(Healpix(256), [Look(lazy, None)]).submaps()
+        SeenPixels(Healpix(256), [DetectorPointing(lazy, None)]).submaps()
         assert not release.called
 
 
