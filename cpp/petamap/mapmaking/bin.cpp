@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "petacomm/base/all_within.h"
+#include "petamap/mapmaking/largest_size.h"
 #include "petamap/mapmaking/project.h"
 #include "petamap/mapmaking/project_columns.h"
 #include "petamap/mapmaking/templates.h"
@@ -40,6 +41,8 @@ class SignalWords {
                 using Real = petacomm::Reals<kLanes>;
                 const Real pair[2] = {petacomm::load<Real>(filtered + i) * scale,
                                       petacomm::load<Real>(data + i) * weight * scale};
+                filtered_.template see<kLanes>(pair[0]);
+                data_.template see<kLanes>(pair[1]);
                 Real each[kStokes];
                 respond<kStokes, kLanes>(samples, begin + i, each);
                 const auto gain = gains.template of<kLanes>(begin + i);
@@ -60,23 +63,13 @@ class SignalWords {
     // Add those of sample i to the row of its pixel.
     [[gnu::always_inline]] void add(std::int64_t i, std::int64_t* row) const { terms_.add(i, row); }
 
+    // The largest size of signals; no number if a filtered one is none.
+    double largest() const { return std::max(filtered_.of_all(), data_.of_numbers()); }
+
   private:
     TermRows<4 * kStokes> terms_;
+    LargestSize filtered_, data_;
 };
-
-// The largest size of signals, or what is no number if the filtered ones have such.
-inline double largest_size(const double* filtered, const double* data, std::int64_t n, double weight,
-                           double scale) {
-    double most = 0, rest = 0;
-#pragma omp simd reduction(max : most) reduction(+ : rest)
-    for (std::int64_t i = 0; i < n; ++i) {
-        const double first = filtered[i] * scale, second = data[i] * weight * scale;
-        rest += first - first;
-        const double size = std::max(std::fabs(first), std::fabs(second));
-        most = most < size ? size : most;
-    }
-    return most + rest;
-}
 
 template <int kStokes>
 bool add_signals_of(const Samples& samples, const Signals& signals, double scale, double low_scale,
@@ -92,8 +85,7 @@ bool add_signals_of(const Samples& samples, const Signals& signals, double scale
         const std::int32_t* pixels = samples.pixels + done;
         if (!pixels_within(pixels, count, -n_gaps, n_pixels)) return false;
         const SignalWords<kStokes> chunk(samples, done, count, signals, scale, low_scale);
-        const double most_here =
-            largest_size(filtered + done, signals.data + done, count, signals.weight, scale);
+        const double most_here = chunk.largest();
         largest = std::max(largest, most_here);
         rest += most_here - most_here;
         for (std::int64_t i = 0; i < count; ++i) {

@@ -3,17 +3,18 @@
 #include <algorithm>
 #include <cmath>
 
+#include "petamap/mapmaking/largest_size.h"
 #include "petamap/mapmaking/project.h"
 #include "petamap/mapmaking/term_rows.h"
 
 namespace petamap::mapmaking {
 namespace {
 
-// The terms of a chunk of samples as `binned_row` has them, and the sizes of their signals.
+// The terms of a chunk of samples as `binned_row` has them, and the largest size of their signals.
 template <int kStokes>
 struct BinnedTerms {
     TermRows<binned_row(kStokes)> terms;
-    alignas(64) double sizes[kChunk];
+    LargestSize sizes;
 
     BinnedTerms(const Samples& samples, std::int64_t begin, std::int64_t n, const double* signal,
                 double weight, const BinnedScales& scales, double low_scale) {
@@ -29,7 +30,7 @@ struct BinnedTerms {
                 for (int k = j; k < kStokes; ++k)
                     made[term++] = petacomm::to_fixed<kLanes>(weight * each[j] * each[k] * scales.weight);
             const Real value = petacomm::load<Real>(signal + begin + i) * weight * scales.signal;
-            petacomm::store(sizes + i, petacomm::size_of(value));
+            sizes.template see<kLanes>(value);
             for (int k = 0; k < kStokes; ++k) {
                 const Real one = value * each[k], whole = petacomm::to_whole<kLanes>(one);
                 made[term++] = petacomm::to_fixed<kLanes>(whole);
@@ -51,7 +52,7 @@ double add_binned_of(const Samples& samples, std::int64_t n, const double* signa
         const std::int64_t count = std::min(kChunk, n - done);
         const std::int32_t* pixels = samples.pixels + done;
         const BinnedTerms<kStokes> chunk(samples, done, count, signal, weight, scales, low_scale);
-        for (std::int64_t i = 0; i < count; ++i) largest = std::max(largest, chunk.sizes[i]);
+        largest = std::max(largest, chunk.sizes.of_numbers());
         for (std::int64_t i = 0; i < count; ++i) {
             ahead.of(done + i);
             if (pixels[i] >= 0) chunk.terms.add(i, sums + pixels[i] * kRow);

@@ -2,10 +2,12 @@
 // poles they are smooth, and polynomials take a fraction of the time that rotations and arc tangents take.
 #pragma once
 
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <numbers>
 
+#include "petacomm/base/simd.h"
 #include "petamap/pointing/response_angle.h"
 #include "petamap/pointing/segment.h"
 #include "petamap/sky/angle.h"
@@ -85,7 +87,8 @@ class ArcFits {
     }
 
   private:
-    static constexpr int kNodes = Arc::kNodes;
+    static constexpr int kNodes = Arc::kNodes, kLanes = petacomm::kNativeLanes;
+    using Reals = petacomm::Reals<kLanes>;
 
     void sample_nodes();
     void unwrap(Arc::Quantity quantity, double period);
@@ -150,26 +153,43 @@ void ArcFits<kBatch>::sample_nodes() {
 template <int kBatch>
 void ArcFits<kBatch>::unwrap(Arc::Quantity quantity, double period) {
     auto& values = values_[quantity];
-    for (int j = 1; j < kNodes; ++j)
-#pragma omp simd
-        for (int k = 0; k < kBatch; ++k)
-            values[j][k] -= period * std::nearbyint((values[j][k] - values[0][k]) / period);
+    for (int k = 0; k < kBatch; k += kLanes) {
+        const auto first = petacomm::load<Reals>(values[0] + k);
+        for (int j = 1; j < kNodes; ++j) {
+            const auto value = petacomm::load<Reals>(values[j] + k);
+            const Reals periods = petacomm::to_whole<kLanes>((value - first) / period);
+            petacomm::store(values[j] + k, Reals(value - period * periods));
+        }
+    }
 }
+
+// 1 / (place of node j - that of node j - step).
+inline constexpr auto kInverseDistances = [] {
+    std::array<std::array<double, Arc::kNodes>, Arc::kNodes> inverse{};
+    for (int step = 1; step < Arc::kNodes; ++step)
+        for (int j = step; j < Arc::kNodes; ++j)
+            inverse[step][j] = 1 / (kNodePlaces[j] - kNodePlaces[j - step]);
+    return inverse;
+}();
 
 // Newton's polynomial through the nodes, and then its powers of time.
 template <int kBatch>
 void ArcFits<kBatch>::fit_polynomial(Arc::Quantity quantity) {
     auto& values = values_[quantity];
-    for (int step = 1; step < kNodes; ++step)
-        for (int j = kNodes - 1; j >= step; --j) {
-            const double inverse = 1 / (kNodePlaces[j] - kNodePlaces[j - step]);
-#pragma omp simd
-            for (int k = 0; k < kBatch; ++k) values[j][k] = (values[j][k] - values[j - 1][k]) * inverse;
-        }
-    for (int i = kNodes - 2; i >= 0; --i)
-        for (int j = i; j < kNodes - 1; ++j)
-#pragma omp simd
-            for (int k = 0; k < kBatch; ++k) values[j][k] -= kNodePlaces[i] * values[j + 1][k];
+    for (int k = 0; k < kBatch; k += kLanes) {
+        Reals factors[kNodes];
+        for (int j = 0; j < kNodes; ++j) factors[j] = petacomm::load<Reals>(values[j] + k);
+#pragma GCC unroll 16
+        for (int step = 1; step < kNodes; ++step)
+#pragma GCC unroll 16
+            for (int j = kNodes - 1; j >= step; --j)
+                factors[j] = (factors[j] - factors[j - 1]) * kInverseDistances[step][j];
+#pragma GCC unroll 16
+        for (int i = kNodes - 2; i >= 0; --i)
+#pragma GCC unroll 16
+            for (int j = i; j < kNodes - 1; ++j) factors[j] -= kNodePlaces[i] * factors[j + 1];
+        for (int j = 0; j < kNodes; ++j) petacomm::store(values[j] + k, factors[j]);
+    }
 }
 
 // The factors of Chebyshev polynomials fall like a geometric series, of which the fit leaves out the rest.

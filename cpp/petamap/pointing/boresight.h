@@ -13,6 +13,8 @@ struct Knots {
     double spacing = 1.0;
     double offset = 0.0;
 
+    // Knot k stands at sample k: none lies between.
+    bool at_every_sample() const { return spacing == 1.0 && offset == 0.0; }
     double position(std::int64_t sample) const;
     // The knot before a sample; the first and last intervals also serve what lies beyond them.
     std::int64_t interval_of(std::int64_t sample) const;

@@ -95,13 +95,43 @@ void add_uniform_plate(const CompressedPointing& p, std::int64_t start, std::int
     }
 }
 
+[[gnu::always_inline]] inline std::uint32_t four_times(double turns) {
+    return wrapped(4.0 * (turns - std::floor(turns)));
+}
+
+void add_plate_at_knots(const double* turns, std::int64_t n, std::uint32_t* angles) {
+#pragma omp simd
+    for (std::int64_t k = 0; k < n; ++k) angles[k] += four_times(turns[k]);
+}
+
+// Of n samples from `sample`, all in one interval, which begins at the knot of `turns`.
+void add_plate_between(const Knots& knots, const double* turns, std::int64_t interval, std::int64_t sample,
+                       std::int64_t n, std::uint32_t* angles) {
+    const double spacing = knots.spacing, offset = knots.offset, knot = static_cast<double>(interval);
+    const double first = static_cast<double>(sample), from = turns[0], step = turns[1] - turns[0];
+#pragma omp simd
+    for (std::int32_t k = 0; k < static_cast<std::int32_t>(n); ++k) {
+        const double u = ((first + static_cast<double>(k)) - offset) / spacing - knot;
+        angles[k] += four_times(from + u * step);
+    }
+}
+
 void add_sampled_plate(const CompressedPointing& p, std::int64_t start, std::int64_t n,
                        std::uint32_t* angles) {
-    for (std::int64_t k = 0; k < n; ++k) {
-        const std::int64_t i = p.plate_knots.interval_of(start + k);
-        const double u = p.plate_knots.position(start + k) - static_cast<double>(i);
-        const double turns = p.plate_turns[i] + u * (p.plate_turns[i + 1] - p.plate_turns[i]);
-        angles[k] += wrapped(4.0 * (turns - std::floor(turns)));
+    const Knots& knots = p.plate_knots;
+    const std::int64_t stop = start + n;
+    const std::int64_t at_knots =
+        knots.at_every_sample() ? knots.n - 1 : 0;  // beyond, from the last interval
+    for (std::int64_t sample = start, end = 0; sample < stop; sample = end) {
+        std::uint32_t* to = angles + (sample - start);
+        if (sample < at_knots) {
+            end = std::min(stop, at_knots);
+            add_plate_at_knots(p.plate_turns + sample, end - sample, to);
+        } else {
+            const std::int64_t i = knots.interval_of(sample);
+            end = knots.interval_end(i, sample, stop);
+            add_plate_between(knots, p.plate_turns + i, i, sample, end - sample, to);
+        }
     }
 }
 

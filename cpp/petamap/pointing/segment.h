@@ -25,9 +25,7 @@ struct Piece {
     std::int64_t first, stop;
 
     // Knots at every sample, up to `end`, need no interpolation.
-    bool at_full_rate(std::int64_t end) const {
-        return knots.spacing == 1.0 && knots.offset == 0.0 && knots.n >= end;
-    }
+    bool at_full_rate(std::int64_t end) const { return knots.at_every_sample() && knots.n >= end; }
 
     // The segment of an interval, of a detector's quaternions.
     Segment segment(std::int64_t interval, const Quaternion& detector) const;

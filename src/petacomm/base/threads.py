@@ -7,12 +7,13 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import cache
 from typing import Any, TypeVar
 
 from petacomm.base.control_groups import processor_quota
+from petacomm.base.typing import Int64Array
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -138,6 +139,20 @@ def map_with_states(
     if errors:
         raise errors[min(errors)]
     return states
+
+
+def add_by_threads(arrays: Sequence[Int64Array]) -> Int64Array:
+    """Return the sum of arrays of one shape, in the memory of the first; a thread for each adds some rows."""
+    total, *others = arrays
+    n_threads = len(arrays)
+
+    def add(thread: int) -> None:
+        rows = slice(len(total) * thread // n_threads, len(total) * (thread + 1) // n_threads)
+        for other in others:
+            total[rows] += other[rows]
+
+    map_threads(add, range(n_threads), n_threads)
+    return total
 
 
 def single_blas_thread() -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 
 import petamap.mapmaking._mapmaking as _mapmaking
 from petacomm.base.errors import DataError
-from petacomm.base.threads import map_with_states
+from petacomm.base.threads import add_by_threads, map_with_states
 from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.mpi import agree_on_errors
 from petamap.data.observation import Signal, are_any_order
@@ -56,24 +56,18 @@ class _Sums:
             gaps = aligned_zeros(projection.n_nuisance, 2, width)
         return cls(aligned_zeros(projection.n_local, projection.stokes.n, 4, width), gaps)
 
-    def add(self, other: _Sums) -> None:
-        self.pixels += other.pixels
-        if other.gaps is not self.gaps:
-            self.gaps += other.gaps
+    @classmethod
+    def total(cls, parts: Sequence[_Sums]) -> _Sums:
+        """Return the sums of all threads, in the memory of the first."""
+        gaps = [one.gaps for one in parts]
+        common = all(one is gaps[0] for one in gaps)
+        return cls(add_by_threads([one.pixels for one in parts]), gaps[0] if common else add_by_threads(gaps))
 
 
 def _common_gaps(systems: Sequence[MapmakingSystem], width: int) -> list[Int64Array | None]:
     """Return the sums on gaps of each system that threads have in common, or None."""
     projections = [system.projection for system in systems]
     return [aligned_zeros(one.n_nuisance, 2, width) if one.sample_unknowns else None for one in projections]
-
-
-def _added_up(parts: list[list[_Sums]]) -> list[_Sums]:
-    """Return the sums of all threads, in the memory of the first."""
-    for others in parts[1:]:
-        for total, one in zip(parts[0], others, strict=True):
-            total.add(one)
-    return parts[0]
 
 
 class _ThreadState:
@@ -205,7 +199,7 @@ class _Reading:
             units = self._units_of_work(datasets, width)
             threads = map_with_states(begin, add, units, projection.n_threads)
         forget_pieces()
-        totals = _added_up([thread.sums for thread in threads])
+        totals = [_Sums.total(parts) for parts in zip(*(thread.sums for thread in threads), strict=True)]
         del threads, begin  # nothing else holds what is settled
         return [self._settled(system, totals.pop(0), len(datasets)) for system in systems]
 

@@ -15,7 +15,7 @@ import numpy as np
 
 import petamap.mapmaking._mapmaking as _mapmaking
 from petacomm.base.errors import STOPS, UserError
-from petacomm.base.threads import map_with_states
+from petacomm.base.threads import add_by_threads, map_with_states
 from petacomm.base.typing import BoolArray, FloatArray, Int64Array
 from petacomm.mpi import Communicator
 from petamap.data.read_ahead import forget_pieces
@@ -131,10 +131,7 @@ class _SinglePass:
             return None
         finally:
             forget_pieces()
-        total = states.pop()
-        while states:
-            total += states.pop()
-        return total
+        return add_by_threads(states)
 
     def _add(self, sums: Int64Array, block: Int64Array) -> None:
         first, n, number = int(block[0]), int(block[3]), int(block[5])

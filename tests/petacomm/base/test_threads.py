@@ -12,6 +12,7 @@ from commands import run_command
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from petacomm.base.threads import (
+    add_by_threads,
     available_threads,
     end_if_cancelled,
     map_ahead,
@@ -276,3 +277,12 @@ def test_a_quota_may_make_them_fewer(monkeypatch):
     for quota, threads in ((2.5, 2), (0.5, 1), (16.0, 8)):
         monkeypatch.setattr("petacomm.base.threads.processor_quota", lambda quota=quota: quota)
         assert available_threads() == threads
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (1, 2), (7, 3), (64,)])
+@pytest.mark.parametrize("n_threads", [1, 2, 5])
+def test_sums_of_threads_are_added_up_in_the_memory_of_the_first(n_threads, shape):
+    arrays = list(np.random.default_rng(n_threads).integers(-(2**62), 2**62, (n_threads, *shape)))
+    expected = np.sum(arrays, axis=0, dtype=np.int64)  # wraps around, as sums of threads do
+    assert add_by_threads(arrays) is arrays[0]
+    np.testing.assert_array_equal(arrays[0], expected)

@@ -132,6 +132,22 @@ def test_half_wave_plate_against_the_formula():
     assert_same_angle(pointing.directions(0, 0, n)[1], -2 * theta, 3)
 
 
+@pytest.mark.parametrize(("spacing", "n_knots"), [(1.0, 300), (1.0, 310), (9.0, 35), (0.5, 600), (300.0, 2)])
+def test_half_wave_plate_between_its_samples(spacing, n_knots):
+    """Linear between knots, which may stand at every sample."""
+    n, rng = 300, np.random.default_rng(1)
+    turned = np.cumsum(rng.uniform(-0.3, 0.5, n_knots))  # radians
+    sight = quat.from_angles(0.05, 1.0, 0.3)
+    turning, at_rest = (
+        CompressedPointing(Boresight(spinning(n), n), sight, plate=plate).directions(0, 0, n)[1]
+        for plate in (SampledPlate(turned, spacing), UniformPlate(0.0, 0.0))
+    )
+    places = np.arange(n) / spacing
+    first = np.clip(np.floor(places).astype(int), 0, n_knots - 2)
+    chi = turned[first] + (places - first) * (turned[first + 1] - turned[first])
+    assert_same_angle(turning - at_rest, 4 * chi, 3)
+
+
 def test_phase_of_a_long_uniform_rotation():
     n, rate = 2_000_000_000, 2 * np.pi * 2.0 / 200
     pointing = CompressedPointing(Boresight(IDENTITY, n, n), IDENTITY, plate=UniformPlate(0.0, rate))
