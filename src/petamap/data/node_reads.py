@@ -31,6 +31,7 @@ class _Ranges(NamedTuple):
     ranges: Int64Array
     grain: int
     n_samp: int
+    sample_bytes: int
     whole: Place | None
 
 
@@ -77,7 +78,7 @@ def _shared(
     node, own = comm.node(), {}
     for name, part in parts.items():
         ranges = np.array([(place.first, place.start, place.stop) for place in places[name]], np.int64)
-        own[name] = _Ranges(ranges, part.grain, part.n_samp, part.whole)
+        own[name] = _Ranges(ranges, part.grain, part.n_samp, part.sample_bytes, part.whole)
     zones = _zones(node.allgather(own))
     read = {}
     for number, (name, place, rank) in enumerate(zones):
@@ -102,7 +103,8 @@ def _zones(of_ranks: list[dict[str, _Ranges]]) -> list[tuple[str, Place, int]]:
     for name in sorted({name for one in of_ranks for name in one}):
         readers = [(rank, one[name]) for rank, one in enumerate(of_ranks) if name in one]
         for place, rank in _zones_of_part(readers):
-            n_bytes = 8 * (place.last - place.first) * (place.stop - place.start)
+            n_samples = (place.last - place.first) * (place.stop - place.start)
+            n_bytes = readers[0][1].sample_bytes * n_samples
             if n_bytes <= room:
                 zones.append((name, place, rank))
                 room -= n_bytes

@@ -50,6 +50,8 @@ class ReadAhead:
         File and part, the same on all ranks.
     grain : int
         Samples that are read together, from multiples of it on.
+    sample_bytes : int
+        Of a sample as `read` returns it.
     """
 
     def __init__(
@@ -60,9 +62,10 @@ class ReadAhead:
         intervals: Sequence[tuple[int, int]],
         name: str = "",
         grain: int = 1,
+        sample_bytes: int = 8,
     ) -> None:
         self.read = read
-        self.name, self.grain, self.n_samp = name, grain, n_samp
+        self.name, self.grain, self.n_samp, self.sample_bytes = name, grain, n_samp, sample_bytes
         self._n_rows = n_rows
         self.whole = Place(0, n_rows, 0, n_samp) if n_rows * n_samp <= PIECE else None
         self._announced: dict[int, list[tuple[int, int]]] | None = None

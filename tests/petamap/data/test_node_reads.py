@@ -28,7 +28,8 @@ class File:
     def __init__(self, values=VALUES, damaged=None, name="file"):
         self.values, self.damaged = values, damaged
         self.counts = np.zeros((len(values), -(-values.shape[1] // GRAIN)), np.int64)
-        self.part = ReadAhead(self.read, *values.shape, ((0, values.shape[1]),), name, GRAIN)
+        intervals, size = ((0, values.shape[1]),), values.itemsize
+        self.part = ReadAhead(self.read, *values.shape, intervals, name, GRAIN, size)
 
     def read(self, place):
         chunks = slice(place.start // GRAIN, -(-place.stop // GRAIN))
@@ -101,11 +102,11 @@ def check_one_piece(comm):
 
 def check_little_room(comm):
     """See that ranks read by themselves what there is no room for."""
-    for most in (0, 8 * 900):
+    for most, values in ((0, VALUES), (8 * 900, VALUES), (8 * 900, VALUES.astype(np.longdouble))):
         with small(), mock.patch.object(node_reads, "MOST_SHARED", most):
-            file, ranges = File(), own_ranges(comm, True)
+            file, ranges = File(values), own_ranges(comm, True)
             share_reads([Read(file.part, *one) for one in ranges], comm)
-            assert sum(len(a) for parts in file.part._shared.values() for *_, a in parts) <= most // 8
+            assert sum(a.nbytes for parts in file.part._shared.values() for *_, a in parts) <= most
             ask(file.part, ranges)
 
 

@@ -169,7 +169,8 @@ class Madmap1Stream:
 
     @cached_property
     def _samples(self) -> ReadAhead:
-        return ReadAhead(self._records, 1, self.stop - self.first, self._ranges, str(self.path))
+        name, size = str(self.path), self._record.itemsize
+        return ReadAhead(self._records, 1, self.stop - self.first, self._ranges, name, sample_bytes=size)
 
     def _records(self, place: Place) -> AnyArray:
         """Read records, (1, n)."""

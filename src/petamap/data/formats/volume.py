@@ -300,7 +300,7 @@ class VolumeObservation:
             return out
 
         n_det, place = len(header.detectors), self.reader.where(path)
-        return ReadAhead(read, n_det, header.n_samp, header.intervals, place, header.chunk)
+        return ReadAhead(read, n_det, header.n_samp, header.intervals, place, header.chunk, dtype.itemsize)
 
     def _read_row(
         self, path: str, kind: str, crc: AnyArray, detector: int, place: Place, out: AnyArray
