@@ -229,7 +229,7 @@ SETS ?=
 test-wheel-suite: wheel
 	rm -rf $(WHEEL) && $(PYTHON) -m venv $(WHEEL)
 	$(WHEEL)/bin/python -m pip install --quiet --disable-pip-version-check "$$(ls dist/*.whl)[mpi,test]"
-	for tool in sh env true false cat sleep; do ln -sf $$(which $$tool) $(WHEEL)/bin; done
+	for tool in sh bash env true false cat sleep; do ln -sf $$(which $$tool) $(WHEEL)/bin; done
 	env -u CC -u CXX PATH=$(CURDIR)/$(WHEEL)/bin $(WHEEL)/bin/python tests/support/wheel_check.py \
 		--sets $(SETS) --suite $(SUITE)
 

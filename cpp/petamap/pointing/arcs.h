@@ -2,12 +2,11 @@
 // poles they are smooth, and polynomials take a fraction of the time that rotations and arc tangents take.
 #pragma once
 
-#include <array>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <numbers>
 
-#include "petacomm/base/simd.h"
 #include "petamap/pointing/response_angle.h"
 #include "petamap/pointing/segment.h"
 #include "petamap/sky/angle.h"
@@ -67,8 +66,8 @@ inline constexpr double kNodePlaces[Arc::kNodes] = {
     -0.98768834059513777, -0.8910065241883679, -0.7071067811865476, -0.4539904997395468, -0.15643446504023092,
     0.15643446504023092,  0.4539904997395468,  0.7071067811865476,  0.8910065241883679,  0.98768834059513777};
 
-// So many arcs that are fitted together.
-template <int kBatch>
+// So many arcs that are fitted together, as many at once as a `Real` has numbers.
+template <int kBatch, class Real = double>
 class ArcFits {
   public:
     // Set arc k of the batch: `sample` is its first one, counted as those of the knots.
@@ -87,8 +86,15 @@ class ArcFits {
     }
 
   private:
-    static constexpr int kNodes = Arc::kNodes, kLanes = petacomm::kNativeLanes;
-    using Reals = petacomm::Reals<kLanes>;
+    static constexpr int kNodes = Arc::kNodes, kLanes = sizeof(Real) / sizeof(double);
+
+    // Values at the nodes of arcs [k, k + kLanes).
+    void load(Arc::Quantity quantity, int k, Real (&values)[kNodes]) const {
+        for (int j = 0; j < kNodes; ++j) memcpy(&values[j], values_[quantity][j] + k, sizeof(Real));
+    }
+    void store(Arc::Quantity quantity, int k, const Real (&values)[kNodes]) {
+        for (int j = 0; j < kNodes; ++j) memcpy(values_[quantity][j] + k, &values[j], sizeof(Real));
+    }
 
     void sample_nodes();
     void unwrap(Arc::Quantity quantity, double period);
@@ -103,9 +109,9 @@ class ArcFits {
     Arc::Zone zones_[kBatch];
 };
 
-template <int kBatch>
-void ArcFits<kBatch>::set(int k, const Segment& s, const Knots& knots, std::int64_t interval,
-                          std::int64_t sample) {
+template <int kBatch, class Real>
+void ArcFits<kBatch, Real>::set(int k, const Segment& s, const Knots& knots, std::int64_t interval,
+                                std::int64_t sample) {
     const double numbers[13] = {s.base.x, s.base.y, s.base.z, s.base.w, s.c1.x, s.c1.y, s.c1.z,
                                 s.c2.x,   s.c2.y,   s.c2.z,   s.c3.x,   s.c3.y, s.c3.z};
     for (int i = 0; i < 13; ++i) segments_[i][k] = numbers[i];
@@ -114,8 +120,8 @@ void ArcFits<kBatch>::set(int k, const Segment& s, const Knots& knots, std::int6
     halves_[k] = Arc::kHalf / knots.spacing;
 }
 
-template <int kBatch>
-void ArcFits<kBatch>::fit(int n) {
+template <int kBatch, class Real>
+void ArcFits<kBatch, Real>::fit(int n) {
     for (int k = n; k < kBatch; ++k) {  // lanes that nobody looks at
         for (auto& numbers : segments_) numbers[k] = numbers[0];
         middles_[k] = middles_[0];
@@ -130,8 +136,8 @@ void ArcFits<kBatch>::fit(int n) {
     judge(n);
 }
 
-template <int kBatch>
-void ArcFits<kBatch>::sample_nodes() {
+template <int kBatch, class Real>
+void ArcFits<kBatch, Real>::sample_nodes() {
     const auto& s = segments_;
     for (int j = 0; j < kNodes; ++j) {
 #pragma omp simd
@@ -150,51 +156,40 @@ void ArcFits<kBatch>::sample_nodes() {
 }
 
 // Remove whole periods between the nodes of an arc.
-template <int kBatch>
-void ArcFits<kBatch>::unwrap(Arc::Quantity quantity, double period) {
-    auto& values = values_[quantity];
+template <int kBatch, class Real>
+void ArcFits<kBatch, Real>::unwrap(Arc::Quantity quantity, double period) {
+    constexpr double kMagic = 0x1.8p52;  // adding it rounds to whole numbers
     for (int k = 0; k < kBatch; k += kLanes) {
-        const auto first = petacomm::load<Reals>(values[0] + k);
-        for (int j = 1; j < kNodes; ++j) {
-            const auto value = petacomm::load<Reals>(values[j] + k);
-            const Reals periods = petacomm::to_whole<kLanes>((value - first) / period);
-            petacomm::store(values[j] + k, Reals(value - period * periods));
-        }
+        Real values[kNodes];
+        load(quantity, k, values);
+        for (int j = 1; j < kNodes; ++j)
+            values[j] -= period * (((values[j] - values[0]) / period + kMagic) - kMagic);
+        store(quantity, k, values);
     }
 }
 
-// 1 / (place of node j - that of node j - step).
-inline constexpr auto kInverseDistances = [] {
-    std::array<std::array<double, Arc::kNodes>, Arc::kNodes> inverse{};
-    for (int step = 1; step < Arc::kNodes; ++step)
-        for (int j = step; j < Arc::kNodes; ++j)
-            inverse[step][j] = 1 / (kNodePlaces[j] - kNodePlaces[j - step]);
-    return inverse;
-}();
-
-// Newton's polynomial through the nodes, and then its powers of time.
-template <int kBatch>
-void ArcFits<kBatch>::fit_polynomial(Arc::Quantity quantity) {
-    auto& values = values_[quantity];
+// Newton's polynomial through the nodes, and then its powers of time. Unrolled, so that all are in registers.
+template <int kBatch, class Real>
+void ArcFits<kBatch, Real>::fit_polynomial(Arc::Quantity quantity) {
     for (int k = 0; k < kBatch; k += kLanes) {
-        Reals factors[kNodes];
-        for (int j = 0; j < kNodes; ++j) factors[j] = petacomm::load<Reals>(values[j] + k);
+        Real values[kNodes];
+        load(quantity, k, values);
 #pragma GCC unroll 16
         for (int step = 1; step < kNodes; ++step)
 #pragma GCC unroll 16
             for (int j = kNodes - 1; j >= step; --j)
-                factors[j] = (factors[j] - factors[j - 1]) * kInverseDistances[step][j];
+                values[j] = (values[j] - values[j - 1]) * (1 / (kNodePlaces[j] - kNodePlaces[j - step]));
 #pragma GCC unroll 16
         for (int i = kNodes - 2; i >= 0; --i)
 #pragma GCC unroll 16
-            for (int j = i; j < kNodes - 1; ++j) factors[j] -= kNodePlaces[i] * factors[j + 1];
-        for (int j = 0; j < kNodes; ++j) petacomm::store(values[j] + k, factors[j]);
+            for (int j = i; j < kNodes - 1; ++j) values[j] -= kNodePlaces[i] * values[j + 1];
+        store(quantity, k, values);
     }
 }
 
 // The factors of Chebyshev polynomials fall like a geometric series, of which the fit leaves out the rest.
-template <int kBatch>
-void ArcFits<kBatch>::judge(int n) {
+template <int kBatch, class Real>
+void ArcFits<kBatch, Real>::judge(int n) {
     constexpr double kTolerance = 0x1p-36, kHighest = 1 << (kNodes - 2), kNext = 1 << (kNodes - 3);
     for (int k = 0; k < n; ++k) {
         bool small = true;

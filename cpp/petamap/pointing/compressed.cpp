@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "petacomm/base/simd.h"
 #include "petamap/pointing/arcs.h"
 #include "petamap/pointing/response_angle.h"
 #include "petamap/pointing/segment.h"
@@ -273,7 +274,7 @@ class Expansion {
     std::int64_t start_;
     std::int32_t* pixels_;
     std::uint32_t* angles_;
-    ArcFits<kBatch> arcs_;
+    ArcFits<kBatch, petacomm::Reals<petacomm::kNativeLanes>> arcs_;
     Part parts_[kBatch];
     int n_parts_ = 0;
     Chunk chunk_;

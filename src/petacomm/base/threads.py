@@ -10,10 +10,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import cache
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from petacomm.base.control_groups import processor_quota
-from petacomm.base.typing import Int64Array
+
+if TYPE_CHECKING:  # NumPy takes longer than help
+    from petacomm.base.typing import Int64Array
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

@@ -9,6 +9,8 @@ from pathlib import Path
 import petamap.cuda
 from petacomm.base.errors import ConfigError
 
+# Those of GCC mean nothing to compilers at run time.
+_PRAGMA = re.compile(r"#pragma (once|GCC .*)\n")
 _INCLUDE = re.compile(r'#include (?:"(?P<own>[^"]+)"|<[^>]+>)\n')
 
 
@@ -31,7 +33,7 @@ def _with_headers(name: str, known: set[str]) -> str:
     if name in known:
         return ""
     known.add(name)
-    text = _find(name).read_text().replace("#pragma once\n", "")
+    text = _PRAGMA.sub("", _find(name).read_text())
     return _INCLUDE.sub(lambda found: _with_headers(found["own"], known) if found["own"] else "", text)
 
 
