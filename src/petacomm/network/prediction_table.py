@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from petacomm.base.text import shape_text, table_lines
+from petacomm.base.text import format_seconds, shape_text, table_lines
 from petacomm.network.predictions import Prediction
 from petacomm.network.simulations import SimulatedCollective
 from petacomm.schedule import CollectiveCall
@@ -74,16 +74,6 @@ def simulation_table(call: CollectiveCall, machine: Machine, simulated: Simulate
         ]
     lines = [call_title(call, machine), "", *table_lines(rows, left=2)]
     return "\n".join([*lines, *([f"note: {simulated.note}"] if simulated.note else [])])
-
-
-def format_seconds(value: float | None, digits: int = 4) -> str:
-    """Return a time with a suitable unit, rounded to significant digits; - for None."""
-    if value is None:
-        return "-"
-    for factor, unit in ((1.0, "s"), (1e3, "ms")):
-        if value * factor >= 1:
-            return f"{value * factor:.{digits}g} {unit}"
-    return f"{value * 1e6:.{digits}g} us"
 
 
 def call_json(call: CollectiveCall, machine: Machine) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from petacomm.base.text import format_bytes, table_lines
+from petacomm.base.text import format_bytes, format_seconds, table_lines
 from petacomm.tuning.choice import DEFAULT, size_bands
 from petacomm.tuning.tuning_job import Tuning
 
@@ -21,13 +21,13 @@ def tuning_table(tuning: Tuning) -> str:
     rows = [["collective", "size", "default", "chosen", "time", "gain", "95 % of gain", "in jobs"]]
     for (collective, size), times in tuning.times.items():
         choice = tuning.choices[collective, size]
-        own = _seconds(float(np.median(times[DEFAULT])))
+        own = format_seconds(float(np.median(times[DEFAULT])), 3)
         row = [collective, format_bytes(size) if size else "", own]
         if choice.name == DEFAULT:
             note = "withdrawn" if tuning.is_withdrawn((collective, size)) else ""
             rows.append([*row, "default", "", "", note, ""])
             continue
-        taken = _seconds(float(np.median(times[choice.name])))
+        taken = format_seconds(float(np.median(times[choice.name])), 3)
         bounds = f"{choice.low:.2f} to {choice.high:.2f}"
         gain = f"{tuning.checked_gain((collective, size)):.2f}"
         rows.append([*row, choice.name, taken, f"{choice.gain:.2f}", bounds, gain])
@@ -63,9 +63,9 @@ def saving_table(tuning: Tuning, recording: Recording) -> str:
         tuned = own / tuning.checked_gain(cell)
         total += own, tuned
         size = format_bytes(cell[1]) if cell[1] else ""
-        rows.append([cell[0], size, f"{calls:,}", _seconds(own), _seconds(tuned), _seconds(own - tuned)])
+        rows.append([cell[0], size, f"{calls:,}", *_three_seconds(own, tuned)])
     all_calls = sum(int(row[2].replace(",", "")) for row in rows[1:])
-    rows.append(["all", "", f"{all_calls:,}", *map(_seconds, (total[0], total[1], total[0] - total[1]))])
+    rows.append(["all", "", f"{all_calls:,}", *_three_seconds(*total.tolist())])
     note = f"{other:,} calls of collectives, ranks or sizes that were not measured" if other else ""
     return "\n".join([*table_lines(rows), *([note] if note else [])])
 
@@ -92,8 +92,5 @@ def _cell_of(tuning: Tuning, collective: str, size: int) -> tuple[str, int] | No
     return None
 
 
-def _seconds(value: float) -> str:
-    for factor, unit in ((1.0, "s"), (1e-3, "ms")):
-        if abs(value) >= factor:
-            return f"{value / factor:.3g} {unit}"
-    return f"{value * 1e6:.3g} us"
+def _three_seconds(own: float, tuned: float) -> list[str]:
+    return [format_seconds(value, 3) for value in (own, tuned, own - tuned)]
