@@ -151,6 +151,8 @@ def minimaps(network: Network, loads: FloatArray) -> list[dict[str, Any]]:
 
 def _upward_loads(grid: Torus, loads: FloatArray, dimension: int) -> FloatArray:
     """Return the mean load of both directions of the link upwards of each node; 0 where there is none."""
+    if not len(loads):
+        return np.zeros(grid.shape)
     nodes = np.arange(grid.n_nodes)
     up, neighbor = grid.link(nodes, dimension, 1), grid.neighbor(nodes, dimension, 1)
     exists = up >= 0
@@ -173,7 +175,7 @@ def _matrix(graph: CommunicationGraph, position: Int64Array) -> dict[str, Any]:
     n = int(position.max(initial=0)) + 1
     side = min(_MATRIX_SIZE, n)
     rows, columns = (position[ends] * side // n for ends in (graph.sources, graph.targets))
-    sums = np.bincount(rows * side + columns, graph.n_bytes, side * side)
+    sums = np.bincount(rows * side + columns, graph.n_bytes, side * side).astype(np.float64)  # also of none
     largest, least = float(sums.max(initial=0.0)), float(sums[sums > 0].min(initial=math.inf))
     span = math.log(largest / least) if largest > least else 1.0
     with np.errstate(divide="ignore"):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from pages import BROWSER, run
 
-from petacomm.mapping import Placement, mapping_metrics
+from petacomm.mapping import CommunicationGraph, Placement, mapping_metrics
 from petacomm.mapping.graph_sources import add_graphs, grid_graph, subgrid_alltoall_graph
 from petacomm.mapping.metrics import placement_link_loads
 from petacomm.report.gallery import openatom, pf3d
@@ -120,6 +120,18 @@ def test_prisms_of_openatom_unburden_the_busiest_link(tmp_path: Path) -> None:
     ]
     # Objects are on other ranks, so each placement has another matrix.
     assert placements[0]["matrix"]["squares"] != placements[1]["matrix"]["squares"]
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (3, 1, 1)])
+def test_a_graph_of_nothing_has_a_page(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    network = Torus(shape)
+    graph = CommunicationGraph.from_edges(network.n_nodes, [], [])
+    placement = Placement.identity(network)
+    shown = [LabeledPlacement("one", placement, mapping_metrics(graph, placement, network))]
+    comparison = PlacementComparison("A", "B.", graph, network, shown, {})
+    page = embedded(write_placement_page([comparison], tmp_path / "page.html", "T"))
+    matrix = page["scenes"][0]["matrix"]
+    assert matrix["largest"] == matrix["least"] == 0 and not any(base64.b64decode(matrix["squares"]))
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
