@@ -54,6 +54,16 @@ _KINDS = {
     "slim fly": ("q",),
     "dragonfly+": ("groups", "leaves", "spines", "nodes_per_router"),
 }
+_WITHOUT_MAP = ("none", "hypercube")
+# More that some of these can be given.
+_OPTIONAL = {
+    "torus": ("wrap",),
+    "mesh": ("wrap",),
+    "dragonfly": ("cables", "arrangement"),
+    "hyperx": ("cables",),
+    "slim fly": ("nodes_per_router",),
+    "dragonfly+": ("cables",),
+}
 
 
 def describes_switches(machine: Machine) -> bool:
@@ -133,7 +143,8 @@ def make_network(machine: Machine, **overrides: Any) -> Network:
     Raises
     ------
     ConfigError
-        If the kind is not among these, or a number is missing or wrong.
+        If the kind is not among these, or a number is missing or wrong, or one is given that such a network
+        does not have.
 
     Examples
     --------
@@ -147,8 +158,11 @@ def make_network(machine: Machine, **overrides: Any) -> Network:
     if kind not in _KINDS:
         raise ConfigError(
             f"machine '{machine.name}' has a network of kind '{kind}', which has no map of its links",
-            mend=did_you_mean(str(kind), list(_KINDS)),
+            mend=f"choose a machine with one: {', '.join(_KINDS)}"
+            if kind in _WITHOUT_MAP
+            else did_you_mean(str(kind), list(_KINDS)),
         )
+    _require_entries(machine, kind, overrides)
     numbers = [_number(machine, table, key) for key in _KINDS[kind]]
     if kind in ("torus", "mesh"):
         wrap = overrides.get("wrap", kind == "torus" if "kind" in overrides else None)
@@ -156,6 +170,16 @@ def make_network(machine: Machine, **overrides: Any) -> Network:
     given = [key for key in ("cables", "nodes_per_router") if key in table]
     optional: dict[str, Any] = {key: _number(machine, table, key) for key in given}
     return _MAKERS[kind](numbers, table, optional)
+
+
+def _require_entries(machine: Machine, kind: str, given: Mapping[str, Any]) -> None:
+    """Raise a ConfigError if one of the given entries says nothing of networks of a kind."""
+    known = [*_KINDS[kind], *_OPTIONAL.get(kind, ())]
+    for key in given:
+        if key not in (*known, "kind"):
+            what = f"'{key}' says nothing of the {kind} of machine '{machine.name}'"
+            parts = ", ".join(one for one in known if one != "arrangement")
+            raise ConfigError(what, mend=f"leave it away; of a part of it say {parts}")
 
 
 def _make_dragonfly(numbers: Any, table: Mapping[str, Any], optional: Mapping[str, Any]) -> Network:

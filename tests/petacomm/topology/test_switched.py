@@ -160,6 +160,7 @@ def test_networks_are_made_from_machine_files():
     ("network", "message"),
     [
         ({"kind": "tors"}, "kind 'tors'.*did you mean 'torus'"),
+        ({"kind": "hypercube"}, "kind 'hypercube'.*choose a machine with one: torus, mesh, fat tree"),
         ({"kind": "torus"}, r"'network.shape' of machine 'm' is missing .*shape = \[8, 8, 8\]"),
         ({"kind": "torus", "shape": 8}, "must be whole numbers"),
         ({"kind": "percs", "supernodes": 0}, "must be whole numbers, 1 or more"),
@@ -169,6 +170,24 @@ def test_networks_are_made_from_machine_files():
 def test_a_network_that_cannot_be_made_names_what_is_missing(network, message):
     with pytest.raises(ConfigError, match=message):
         make_network(machine_with(**network))
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "message"),
+    [
+        (
+            "frontier",
+            {"shape": [2, 2, 1]},
+            "'shape' says nothing of the dragonfly of machine 'frontier' .*groups",
+        ),
+        ("frontier", {"groups": 2, "q": 3}, "'q' says nothing of the dragonfly"),
+        ("fugaku", {"shape": [2, 2, 1], "groups": 2}, "'groups' says nothing of the torus .*shape, wrap"),
+        ("marenostrum5", {"cables": 2}, "'cables' says nothing of the fat tree"),
+    ],
+)
+def test_numbers_of_other_networks_are_refused(name, given, message):
+    with pytest.raises(ConfigError, match=message):
+        make_network(load_machine(name), **given)
 
 
 def test_a_number_of_the_network_has_a_value_and_a_source(tmp_path):
