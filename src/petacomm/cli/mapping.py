@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -100,6 +102,8 @@ def _place(arguments: argparse.Namespace, job: MappingJob) -> None:
         raise ConfigError(f"{missing} is missing", mend="give both for a launcher's file, or neither")
     with progress_listener(0) as progress:
         result = map_ranks(job.task, job.strategy, refined=job.refine, progress=progress)
+        if job.format is not None and get_format(job.format).fills_nodes:
+            result = replace(result, chosen=job.task.filled(result.chosen))
         notes = []
         if not result.improves:
             notes.append("no better than a default or random placement: take the best of these rows")
@@ -108,7 +112,8 @@ def _place(arguments: argparse.Namespace, job: MappingJob) -> None:
                 job.format, result.chosen.placement, arguments.out, job.target
             ):
                 progress.warn(warning)
-            notes.append(f"{arguments.out}: {get_format(job.format).usage.format(file=arguments.out)}")
+            words = {"file": shlex.quote(str(arguments.out)), "ranks": job.graph.n_ranks}
+            notes.append(f"{arguments.out}: {get_format(job.format).usage.format(**words)}")
         notes += _write_pictures(arguments, job, result.rows, progress)
     more = {"nodes_of_ranks": result.chosen.placement.nodes.tolist(), "gains": result.improves}
     _print(arguments, job, result.rows, notes, more)
@@ -150,9 +155,9 @@ def _print(
 
 
 def _simulate(job: MappingJob, rows: list[MeasuredPlacement], progress: Progress) -> list[float]:
+    """Return the simulated seconds of each placement."""
     from petacomm.mapping.packet_time import simulate_placement
 
-    """Return the simulated seconds of each placement."""
     progress.begin("packets", len(rows), "placements")
     seconds = []
     for row in rows:

@@ -6,11 +6,14 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from petacomm.base.display import Displayed
 from petacomm.base.progress import Progress, SilentProgress
 from petacomm.base.typing import FloatArray
 from petacomm.mapping.graph import CommunicationGraph
 from petacomm.mapping.metrics import MappingMetrics, mapping_metrics, require_capacities
+from petacomm.mapping.node_counts import with_node_counts
 from petacomm.mapping.placement import Placement, check_capacity
 from petacomm.mapping.refinement import refine_placement
 from petacomm.mapping.strategies import STRATEGIES, Resources, get_strategy, place_ranks
@@ -163,6 +166,26 @@ class MappingTask:
             return refined
         # It has gone by shortest routes, and loads are those of detours.
         return self.measure(measured.name, measured.placement, begin, refined=True)
+
+    def filled(self, measured: MeasuredPlacement) -> MeasuredPlacement:
+        """Return a placement on the slots that a launcher fills by itself: nodes in turn, each to its end.
+
+        Parameters
+        ----------
+        measured : MeasuredPlacement
+
+        Returns
+        -------
+        MeasuredPlacement
+            The identity where the fitted placement is no better.
+        """
+        begin = time.perf_counter() - measured.seconds
+        network, identity = self.resources.network, self.place(IDENTITY)
+        counts = np.bincount(identity.placement.nodes, minlength=network.n_nodes)
+        nodes = with_node_counts(measured.placement.nodes, counts, self.graph, network)
+        placement = Placement.from_nodes(nodes, network, self.resources.ranks_per_node)
+        fitted = self.measure(measured.name, placement, begin, measured.refined)
+        return min(fitted, identity, key=lambda one: one.objectives)
 
     def baselines(self) -> list[MeasuredPlacement]:
         """Return the baselines: the identity, and the best of ten random placements.

@@ -75,7 +75,8 @@ def read_graph(
         known = ", ".join([*_READERS, *_RECORDED])
         raise ConfigError("no graph: the format is told by the ending", where=str(path), mend=f"use {known}")
     if n_ranks not in (None, graph.n_ranks):
-        raise ConfigError(f"a graph of {graph.n_ranks} ranks, not {n_ranks}", where=str(path), mend=None)
+        what = f"a graph of {graph.n_ranks} ranks, not {n_ranks}"
+        raise ConfigError(what, where=str(path), mend=f"ask for {graph.n_ranks} ranks, or give another file")
     return graph
 
 

@@ -210,12 +210,16 @@ class _Reader:
         chosen = self._map(given)
         machine, network, hosts = self._detected(found) if found else self._machine(given)
         out_format, target = self._out(given, network, ranks_per_node, hosts)
+        if out_format is not None and get_format(out_format).fills_nodes:
+            target = _first_nodes(target, n_ranks)
+            network = target.network
         resources: Resources = self._within("ranks_per_node", lambda: Resources(network, ranks_per_node))
         self._within("ranks", lambda: check_capacity(n_ranks, network, ranks_per_node))
         communication = self._graph(n_ranks)
         graph = communication.graph
         if graph.n_ranks != n_ranks:
-            raise self.top.error("ranks", f"{n_ranks} ranks, and the graph has {graph.n_ranks}")
+            what = f"{n_ranks} ranks, and the graph has {graph.n_ranks}"
+            raise self.top.error("ranks", what, f"write ranks = {graph.n_ranks}")
         capacity = job_capacities(machine, network)
         title, phases = communication.title, communication.phases
         routing = self._within("name", lambda: _routing(machine, network), self.table("machine"))
@@ -284,7 +288,8 @@ class _Reader:
         if "shape" in given:
             numbers["shape"] = list(parse_shape(given["shape"]))
         overrides = {key: value for key, value in numbers.items() if value is not None}
-        network = self._within("shape", lambda: make_network(machine, **overrides), table)
+        key = "shape" if "shape" in overrides else next(iter(overrides), "name")
+        network = self._within(key, lambda: make_network(machine, **overrides), table)
         nodes = table.get("nodes", str)
         if nodes is not None:
             network = self._within("nodes", lambda: Allocation(network, parse_node_ranges(nodes)), table)
@@ -313,6 +318,8 @@ class _Reader:
                 what = f"the file of '{name}' names hosts, and none are given"
                 raise table.error("format", what, "write hosts or detect = true in [machine]")
         cores, package = table.count("cores_per_rank", 1), table.get("cores_per_package", int)
+        machine = self.table("machine")
+        self._within("hosts", lambda: LaunchTarget(network, ranks_per_node, hosts), machine)
 
         def target() -> LaunchTarget:
             return LaunchTarget(network, ranks_per_node, hosts, cores, package)
@@ -334,6 +341,15 @@ class _Reader:
         table.progress = self.progress
         communication: JobCommunication = self._within(kinds[0], lambda: source.build(table, n_ranks), table)
         return communication
+
+
+def _first_nodes(target: LaunchTarget, n_ranks: int) -> LaunchTarget:
+    """Return the nodes that a job of some ranks fills, in their order."""
+    n_nodes = -(-n_ranks // target.ranks_per_node)
+    if n_nodes >= target.network.n_nodes:
+        return target
+    hosts = None if target.hosts is None else target.hosts[:n_nodes]
+    return dataclasses.replace(target, network=Allocation(target.network, np.arange(n_nodes)), hosts=hosts)
 
 
 def _describes(machine: Machine, network: Network) -> bool:

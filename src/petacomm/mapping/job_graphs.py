@@ -87,7 +87,8 @@ def _recording(table: JobTable, n_ranks: int) -> JobCommunication:
     path = table.resolve_path(name)
     recording = read_recording(path, table.progress)
     if recording.n_ranks != n_ranks:
-        raise table.error("recording", f"{name} is of {recording.n_ranks} ranks, not {n_ranks}")
+        what = f"{name} is of {recording.n_ranks} ranks, not {n_ranks}"
+        raise table.error("recording", what, f"write ranks = {recording.n_ranks}, or record as many")
     phases = {
         f"phase {phase}": recording_graph(recording, algorithms, int(phase)) for phase in recording.phases
     }
@@ -182,7 +183,8 @@ def _collective(table: JobTable, n_ranks: int) -> JobCommunication:
 def _grid_shape(table: JobTable, key: str, n_ranks: int) -> list[int]:
     shape = table.shape(key) or []
     if math.prod(shape) != n_ranks or not shape:
-        raise table.error(key, f"a grid of {shape_text(shape)} has {math.prod(shape)} ranks, not {n_ranks}")
+        what = f"a grid of {shape_text(shape)} has {math.prod(shape)} ranks, not {n_ranks}"
+        raise table.error(key, what, f"give a shape whose product is {n_ranks}")
     return shape
 
 

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from petacomm.base.text import format_bytes, shape_text, table_lines
+from petacomm.base.text import format_bytes, format_seconds, shape_text, table_lines
 from petacomm.mapping.comparison import MeasuredPlacement
 from petacomm.mapping.job import MappingJob
 from petacomm.mapping.metrics import concurrent_loads
-from petacomm.network.prediction_table import format_seconds
 from petacomm.topology import Allocation, CliqueHierarchy, FatTree, Network, RouterNetwork, Torus
 
 
@@ -49,7 +48,7 @@ def mapping_table(job: MappingJob, rows: Sequence[MeasuredPlacement], notes: Seq
         line |= {
             "against random": f"{100 * (row.load / random - 1):+.0f} %" if random else "-",
             "mean link": format_bytes(metrics.mean_load),
-            "links a byte": f"{metrics.dilation:.2f}",
+            "hops a byte": f"{metrics.dilation:.2f}",
             "edges inside": f"{metrics.internal_edges:,}",
         }
         lines.append(line)
@@ -87,7 +86,7 @@ def mapping_json(
         "placements": [
             {"strategy": row.name, "refined": row.refined, "seconds": row.seconds}
             | asdict(row.metrics)
-            | {"phase_loads": list(concurrent_loads(phases, row.placement, network).separate)}
+            | {"phase_loads": list(concurrent_loads(phases, row.placement, network, job.routing).separate)}
             for row in rows
         ],
     } | dict(more or {})

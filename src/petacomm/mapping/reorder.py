@@ -14,6 +14,7 @@ from petacomm.mapping.comparison import AUTO, MappingTask, map_ranks
 from petacomm.mapping.graph import CommunicationGraph
 from petacomm.mapping.launchers.split import new_ranks, reorder_communicator
 from petacomm.mapping.metrics import mapping_metrics, require_capacities
+from petacomm.mapping.node_counts import with_node_counts
 from petacomm.mapping.placement import Placement
 from petacomm.mapping.strategies import Resources
 from petacomm.mpi import Communicator, MpiCommunicator, agree_on_errors
@@ -150,7 +151,7 @@ def placed_ranks(
     task = MappingTask(graph, resources, capacity, seed)
     current = Placement.from_nodes(node_of, resources.network, resources.ranks_per_node)
     chosen = map_ranks(task, strategy).chosen.placement
-    nodes = _fitted(chosen.nodes, np.bincount(node_of), graph, resources)
+    nodes = with_node_counts(chosen.nodes, np.bincount(node_of), graph, resources.network)
     fitted = Placement.from_nodes(nodes, resources.network, resources.ranks_per_node)
     before, after = (
         mapping_metrics(graph, one, resources.network, task.capacity).objective for one in (current, fitted)
@@ -179,27 +180,6 @@ def _with_leaves(capacity: FloatArray | None, tree: FatTree, width: int) -> Floa
     leaves = np.full(tree.n_nodes * width, _NO_LINK)
     up, down = np.split(given, 2)
     return np.concatenate([leaves, up, leaves, down])
-
-
-def _fitted(
-    nodes: Int64Array, room: Int64Array, graph: CommunicationGraph, resources: Resources
-) -> Int64Array:
-    """Return nodes of ranks of which each has as many as processes run there.
-
-    Ranks that are too many go to the nearest node with room, those first that exchange least with their node.
-    """
-    fitted = nodes.copy()
-    counts = np.bincount(nodes, minlength=len(room))
-    inside = nodes[graph.sources] == nodes[graph.targets]
-    ends = np.concatenate([graph.sources[inside], graph.targets[inside]])
-    exchanged = np.bincount(ends, np.tile(graph.n_bytes[inside], 2), graph.n_ranks)
-    for node in np.flatnonzero(counts > room):
-        there = np.flatnonzero(nodes == node)
-        for rank in there[np.argsort(exchanged[there], kind="stable")][: counts[node] - room[node]]:
-            free = np.flatnonzero(counts < room)
-            fitted[rank] = free[np.argmin(resources.network.hops(np.full(len(free), node), free))]
-            counts[fitted[rank]] += 1
-    return fitted
 
 
 def neighbour_communicator(comm: Communicator, graph: CommunicationGraph) -> Any:

@@ -3,10 +3,13 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from petacomm.cli.main import main
+from petacomm.mapping.job import load_mapping_job
 from petacomm.mapping.launchers import LaunchTarget, read_launcher_file
+from petacomm.mapping.metrics import concurrent_loads
 from petacomm.topology import Torus
 
 JOB = """\
@@ -33,6 +36,55 @@ def test_a_file_is_written_that_can_be_read_back(job: Path, tmp_path: Path, caps
     placed = read_launcher_file("bluegene", out, LaunchTarget(Torus((4, 4, 4))))
     assert placed.nodes.tolist() == data["nodes_of_ranks"]
     assert [row["strategy"] for row in data["placements"]][:2] == ["identity", "best of 10 random"]
+
+
+def test_the_command_that_is_shown_can_be_pasted(job: Path, tmp_path: Path, capsys) -> None:
+    job.write_text(
+        JOB.replace("64", "7").replace("grid = [4, 4, 4]", "nlpkkt = 8").replace("[4, 4, 4]", "[7, 1, 1]")
+    )
+    job.write_text(job.read_text() + f"hosts = {list('abcdefg')}\n")
+    out = tmp_path / "my hosts"
+    assert main(["map", str(job), "--format", "slurm", "--out", str(out)]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert f"{out}: SLURM_HOSTFILE='{out}' srun --distribution=arbitrary -n 7" in said
+
+
+@pytest.mark.parametrize("n_ranks", [1, 4, 7, 20, 23])
+@pytest.mark.parametrize("name", ["cray", "split"])
+def test_orders_of_ranks_leave_free_slots_where_the_launcher_does(
+    tmp_path: Path, capsys, name: str, n_ranks: int
+) -> None:
+    draw = np.random.default_rng(n_ranks)
+    rows = [f"{a},{b},{c}" for a, b, c in draw.integers(0, n_ranks, (50, 3))]
+    (tmp_path / "drawn.csv").write_text("\n".join([*rows, f"{n_ranks - 1},{n_ranks - 1},0", ""]))
+    machine = '[machine]\nname = "fugaku"\nshape = "2x2x2"\n'
+    text = f'ranks = {n_ranks}\nranks_per_node = 3\n[graph]\nfile = "drawn.csv"\n{machine}'
+    (tmp_path / "job.toml").write_text(text)
+    out = tmp_path / "order"
+    assert main(["map", str(tmp_path / "job.toml"), "--format", name, "--out", str(out), "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    placed = read_launcher_file(name, out, LaunchTarget(Torus((2, 2, 2)), 3))
+    assert placed.nodes.tolist() == data["nodes_of_ranks"]
+    assert sorted(placed.slot_numbers.tolist()) == list(range(n_ranks))
+    identity, _, chosen = (row["largest_load"] for row in data["placements"])
+    assert chosen <= identity
+
+
+def test_phases_are_measured_by_the_routing_of_the_machine(job: Path, tmp_path: Path, capsys) -> None:
+    edges = [f"{rank},{8 + rank},1000" for rank in range(8)]
+    for name, part in (("a.csv", edges[:4]), ("b.csv", edges[4:])):
+        (tmp_path / name).write_text("\n".join([*part, "15,15,0", ""]))
+    machine = 'name = "frontier"\ngroups = 4\nrouters = 2\nnodes_per_router = 2\ncables = 1\n'
+    job.write_text(f'ranks = 16\n[graph]\nfile = ["a.csv", "b.csv"]\n[machine]\n{machine}')
+    assert main(["map", str(job), "--strategy", "identity", "--no-refine", "--json"]) == 0
+    row = json.loads(capsys.readouterr().out)["placements"][0]
+    read = load_mapping_job(job)
+    placement = read.task.place("identity").placement
+    loads = concurrent_loads(list(read.phases.values()), placement, read.resources.network, "ugal")
+    assert read.routing == "ugal" and row["phase_loads"] == list(loads.separate)
+    assert row["phase_loads"] != list(
+        concurrent_loads(list(read.phases.values()), placement, read.resources.network).separate
+    )
 
 
 def test_a_table_has_the_baselines(job: Path, capsys) -> None:

@@ -17,6 +17,7 @@ class CrayRankOrder(LauncherFile):
 
     title = "Cray MPICH"
     usage = "MPICH_RANK_REORDER_METHOD=3 MPICH_RANK_REORDER_FILE={file} (or name it MPICH_RANK_ORDER)"
+    fills_nodes = True
 
     def format(self, placement: Placement, target: LaunchTarget) -> str:
         """Return the text of the file, one line per node."""

@@ -21,7 +21,7 @@ class HydraHostFile(LauncherFile):
     """Hydra's host file: ``host:n`` for the next n ranks; a host may come again."""
 
     title = "MPICH, Intel MPI"
-    usage = "mpiexec -f {file} -n N (Intel MPI: mpiexec -machinefile {file} -n N)"
+    usage = "mpiexec -f {file} -n {ranks} (Intel MPI: mpiexec -machinefile {file} -n {ranks})"
     needs_hosts = True
 
     def format(self, placement: Placement, target: LaunchTarget) -> str:

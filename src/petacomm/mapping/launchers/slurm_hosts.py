@@ -15,7 +15,7 @@ class SlurmHostFile(LauncherFile):
     """Slurm's host file: the host of each task; the tasks of a host take its slots in order."""
 
     title = "Slurm"
-    usage = "SLURM_HOSTFILE={file} srun --distribution=arbitrary -n N"
+    usage = "SLURM_HOSTFILE={file} srun --distribution=arbitrary -n {ranks}"
     needs_hosts = True
 
     def format(self, placement: Placement, target: LaunchTarget) -> str:

@@ -78,6 +78,7 @@ class SplitKeys(LauncherFile):
 
     title = "a running program, any MPI"
     usage = "MPI_Comm_split(MPI_COMM_WORLD, 0, line of this rank in {file}, &comm)"
+    fills_nodes = True
 
     def format(self, placement: Placement, target: LaunchTarget) -> str:
         """Return the text of the file, one new rank per line."""

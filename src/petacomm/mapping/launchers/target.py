@@ -41,13 +41,14 @@ class LaunchTarget:
 
     def __post_init__(self) -> None:
         names = list(self.hosts or [])
+        wrong = [name for name in names if not name or any(letter in " \t,=#\n" for letter in name)]
+        if wrong:
+            mend = "give names alone, without slots or comments"
+            raise ConfigError(f"'{printable(wrong[0])}' is no name of a host", mend=mend)
         if self.hosts is not None and len(names) != self.network.n_nodes:
             raise ConfigError(
                 f"{len(names)} hosts for the {self.network.n_nodes} nodes of the network", mend="name each"
             )
-        wrong = [name for name in names if not name or any(letter in " \t,=#\n" for letter in name)]
-        if wrong:
-            raise ConfigError(f"'{printable(wrong[0])}' is no name of a host", mend=None)
         numbers = {name: node for node, name in enumerate(names)}
         if len(numbers) < len(names):
             again = next(name for node, name in enumerate(names) if numbers[name] != node)
@@ -83,14 +84,17 @@ class LauncherFile(Protocol):
     title : str
         Name of the launcher.
     usage : str
-        Command line or variables that use the file; ``{file}`` is its path.
+        Command line or variables that use the file; ``{file}`` is its path, ``{ranks}`` their number.
     needs_hosts : bool
         Whether it cannot be written without the names of hosts.
+    fills_nodes : bool
+        Whether ranks can only be given an order, in which nodes are filled one after the other.
     """
 
     title: str
     usage: str
     needs_hosts: bool = False
+    fills_nodes: bool = False
 
     def format(self, placement: Placement, target: LaunchTarget) -> str:
         """Return the text of the file; raise a ConfigError if the format cannot express the placement."""

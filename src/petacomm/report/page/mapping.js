@@ -88,7 +88,7 @@ function metricsTable(scene) {
   const columns = [
     ["placement", p => p.title], ["busiest link", p => bytes(p.metrics.largest_load)],
     random && random.metrics.largest_load && ["against random", against],
-    ["mean link", p => bytes(p.metrics.mean_load)], ["links a byte", p => figure(p.metrics.dilation, 3)],
+    ["mean link", p => bytes(p.metrics.mean_load)], ["hops a byte", p => figure(p.metrics.dilation, 3)],
     ["hop-bytes", p => bytes(p.metrics.hop_bytes)], ["edges inside nodes", p => whole(p.metrics.internal_edges)],
     ["between nodes", p => whole(p.metrics.remote_edges)]].filter(Boolean);
   return table(columns.map(([name]) => name), scene.placements.map(p => columns.map(([, cell]) => cell(p))),
