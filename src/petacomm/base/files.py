@@ -29,8 +29,11 @@ _CLOCKS_DIFFER_S = 60
 _cleaned: set[Path] = set()  # folders
 
 
+_MEND = "free space or choose another --out; what stood there before is untouched"
+
+
 @contextmanager
-def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
+def atomic_write(path: str | os.PathLike[str], mend: str = _MEND) -> Iterator[Path]:
     """Yield a temporary path beside `path`, which is renamed to `path` if the block succeeds, else deleted.
 
     Raises
@@ -39,7 +42,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
         If the file cannot be written (disk full, no permission). An existing file at `path` is untouched.
     """
     target = Path(path)
-    with write_errors(target):
+    with write_errors(target, mend):
         target.parent.mkdir(parents=True, exist_ok=True)
         remove_abandoned(target.parent)
         handle, name = tempfile.mkstemp(prefix=_prefix(target), suffix=target.suffix, dir=target.parent)
@@ -209,9 +212,6 @@ def read_text(path: str | os.PathLike[str], mend: str | None = None) -> str:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
         raise ConfigError(f"cannot be read: {reason}", where=os.fspath(path), mend=mend) from None
-
-
-_MEND = "free space or choose another --out; what stood there before is untouched"
 
 
 @contextmanager

@@ -7,7 +7,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from petacomm.base.errors import ConfigError, require_known
+from petacomm.base.errors import ConfigError
+from petacomm.base.files import check_writable
 from petacomm.cli.progress import progress_listener
 
 if TYPE_CHECKING:
@@ -88,6 +89,8 @@ def _record(arguments: argparse.Namespace) -> int:
     if arguments.phase is not None:
         raise ConfigError("--phase without 'show'", mend="all phases are recorded: petacomm record show")
     path = _recording_path(arguments.out)
+    if arguments.folder is not None:  # else files of ranks are written there, too
+        check_writable(path.parent)
     with progress_listener(0) as progress:
         recording, code = run_recorded(words, arguments.folder or path.parent, arguments.mpicc, progress)
         recording.save(path)
@@ -98,27 +101,28 @@ def _record(arguments: argparse.Namespace) -> int:
 
 
 def _algorithms(text: str | None) -> dict[str, str]:
-    from petacomm.recording.collective_messages import known_algorithms
-    from petacomm.recording.recording import CALLS
+    from petacomm.recording.collective_messages import require_algorithms
 
     pairs = [pair.partition("=") for pair in text.split(",")] if text is not None else []
-    choosable = [call for call in CALLS if known_algorithms(call)]
-    for call, separator, name in pairs:
-        require_known("no algorithms of the call", call, choosable)
-        if not separator:
-            raise ConfigError(f"--algorithms {text}", mend="write allreduce=ring,alltoall=pairwise")
-        require_known(f"unknown algorithm of {call}", name, known_algorithms(call))
-    return {call: name for call, _, name in pairs}
+    if not all(separator for _, separator, _ in pairs):
+        raise ConfigError(f"--algorithms {text}", mend="write allreduce=ring,alltoall=pairwise")
+    algorithms = {call: name for call, _, name in pairs}
+    require_algorithms(algorithms)
+    return algorithms
 
 
 def _recording_path(out: Path) -> Path:
-    """Return the path of the recording, and raise an error now if the graph cannot be written later."""
+    """Return the path of the recording, and raise an error now if a file cannot be written later."""
     from petacomm.mapping.graph_writers import require_writable_format
 
-    if out.suffix in ("", _RECORDED):
-        return out.with_suffix(_RECORDED)
-    require_writable_format(out)
-    return out.with_suffix(_RECORDED)
+    if out.is_dir():
+        raise ConfigError("is a folder", where=str(out), mend=f"write --out {out / 'graph'}")
+    if out.suffix not in ("", _RECORDED):
+        require_writable_format(out)
+    path = out.with_suffix(_RECORDED)
+    if path.is_dir():
+        raise ConfigError("is a folder", where=str(path), mend="choose another --out")
+    return path
 
 
 def _of_phase(recording: Recording, phase: int | None) -> Recording:

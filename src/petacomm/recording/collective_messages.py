@@ -7,7 +7,7 @@ as in MPICH (Thakur, Rabenseifner and Gropp 2005), with its switching points.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -78,6 +78,15 @@ def known_algorithms(call: str) -> list[str]:
     return list(_ALGORITHMS.get(call, ()))
 
 
+def require_algorithms(algorithms: Mapping[str, str]) -> None:
+    """Raise a ConfigError unless all names are those of collectives and of their algorithms."""
+    for call, name in algorithms.items():
+        require_known("no algorithms of the call", call, [*_SCHEDULED, *_ALGORITHMS])
+        if not isinstance(name, str):
+            raise ConfigError(f"{name!r} is no name of an algorithm of {call}", mend="write it in quotes")
+        require_known(f"unknown algorithm of {call}", name, known_algorithms(call))
+
+
 def expand_collective(key: CollectiveKey, algorithm: str) -> Messages:
     """Return the messages of a collective, source and target being ranks of its group.
 
@@ -86,7 +95,7 @@ def expand_collective(key: CollectiveKey, algorithm: str) -> Messages:
     ConfigError
         If there is no such algorithm, or it does not serve the call.
     """
-    if key.n == 1:
+    if key.n == 1 or (key.size == 0 and key.call != "barrier"):  # libraries return at once
         return Messages(*(np.empty(0, np.int64),) * 4)
     if key.call in _SCHEDULED:
         return _scheduled(key, algorithm)

@@ -17,6 +17,7 @@ _SOURCES = (_SOURCE, Path(__file__).with_name("interposer_calls.h"))
 # The program brings its MPI: what the compiler would link is dropped, as nothing of it is used.
 _FLAGS = ("-O2", "-fPIC", "-shared", "-Wl,--as-needed")
 _SECONDS = 120  # of a compiler
+_CACHE_MEND = "set XDG_CACHE_HOME to a folder that can be written, which all nodes see"
 
 
 def find_compiler(launcher: str, given: str | None = None) -> Path:
@@ -51,8 +52,10 @@ def compile_interposer(compiler: Path) -> Path:
 
     Raises
     ------
+    ConfigError
+        If the path of the cache has what separates libraries for the loader.
     ResourceError
-        If it cannot be compiled.
+        If it cannot be compiled, or not be kept.
     """
     shown = _run([str(compiler), "-show"]).stdout
     digest = hashlib.blake2b(digest_size=12)
@@ -60,10 +63,16 @@ def compile_interposer(compiler: Path) -> Path:
     sources = [path.read_text() for path in _SOURCES]
     for part in (str(compiler), shown, str(stamp.st_mtime_ns), str(_FLAGS), *sources):
         digest.update(part.encode() + b"\0")
-    library = cache_folder() / "recording" / digest.hexdigest() / "libpetacomm_record.so"
+    cache = cache_folder().absolute()
+    if any(letter.isspace() or letter == ":" for letter in str(cache)):
+        what = "the loader takes no library (LD_PRELOAD) from a path with spaces or colons"
+        raise ConfigError(
+            what, where=str(cache), mend="set XDG_CACHE_HOME to a folder without, for all nodes"
+        )
+    library = cache / "recording" / digest.hexdigest() / "libpetacomm_record.so"
     if library.exists():
         return library
-    with atomic_write(library) as temporary:
+    with atomic_write(library, _CACHE_MEND) as temporary:
         done = _run([str(compiler), *_FLAGS, str(_SOURCE), "-o", str(temporary), "-ldl"])
         if done.returncode:
             lines = [line for line in done.stderr.splitlines() if "error" in line] or done.stderr.splitlines()

@@ -20,6 +20,7 @@ from petacomm.recording.collective_messages import (
     Messages,
     default_algorithm,
     expand_collective,
+    require_algorithms,
 )
 
 # In the order of interposer.c.
@@ -137,10 +138,12 @@ class Recording(Displayed):
         ConfigError
             If there is no such collective or algorithm, or it does not serve a call.
         """
+        chosen = algorithms or {}
+        require_algorithms(chosen)
         parts = [self.direct]
         for row in self.collectives:
             if not self.groups[row["group"]].inter:
-                parts.append(self._rows_of(row, algorithms or {}))
+                parts.append(self._rows_of(row, chosen))
         return np.concatenate(parts)
 
     def _rows_of(self, row: Any, algorithms: Mapping[str, str]) -> npt.NDArray[Any]:

@@ -31,14 +31,14 @@ def recording_table(recording: Recording, algorithms: Mapping[str, str] | None =
     tables = recording_tables(recording, rows, algorithms or {})
     pairs = len(np.unique(_pairs(rows[rows["source"] != rows["target"]], recording.n_ranks)))
     lines = [
-        f"{recording.n_ranks:,} ranks, {recording.library}",
+        f"{recording.n_ranks:,} rank{'s' * (recording.n_ranks > 1)}, {recording.library}",
         f"{int(rows['messages'].sum()):,} messages of {format_bytes(float(rows['bytes'].sum()))} between "
         f"{pairs:,} pairs of ranks",
     ]
     for head, body in tables.items():
-        if len(body) > 1 or head in ("call", "size", "distance"):
+        if len(body) > (head in ("communicator", "phase")):  # of which one alone is not told
             cells = [[str(row.pop("name")), *map(_cell, row.items())] for row in map(dict, body)]
-            names = [head, *(name for name in body[0] if name != "name")] if body else [head]
+            names = [head, *(name for name in body[0] if name != "name")]
             lines += ["", *table_lines([names, *cells])]
     lines += ["", "bytes from rank (row) to rank (column)", "", *picture(rows, recording.n_ranks)]
     return "\n".join(lines)
@@ -151,7 +151,7 @@ def picture(rows: npt.NDArray[Any], n_ranks: int) -> list[str]:
     np.add.at(sums, tuple(ends), rows["bytes"].astype(np.float64))
     sent = sums > 0
     if not sent.any():
-        return ["nothing was sent"]
+        return ["no bytes were sent"]
     least, most = float(sums[sent].min()), float(sums.max())
     span = np.log(most / least) or 1.0
     with np.errstate(divide="ignore"):

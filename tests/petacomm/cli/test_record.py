@@ -80,6 +80,31 @@ def test_a_compiler_that_fails_is_an_error(tmp_path):
     assert ended.returncode == 5 and "cannot compile the library that counts: mpi.h: fatal" in ended.stderr
 
 
+def test_what_cannot_be_written_is_told_before_the_job(recorded, capsys):
+    (recorded / "file").write_text("")
+    words = ["record", "--out", "file/graph", "--folder", ".", "--", "touch", "started"]
+    assert main(words) == 5
+    assert "cannot be written: " in capsys.readouterr().err and not (recorded / "started").exists()
+
+
+@pytest.mark.parametrize(
+    ("cache", "code", "said"),
+    [
+        ("my cache", 2, "from a path with spaces or colons (set XDG_CACHE_HOME"),
+        ("a:b", 2, "from a path with spaces or colons (set XDG_CACHE_HOME"),
+        ("file", 5, "cannot be written: Not a directory (set XDG_CACHE_HOME"),
+    ],
+)
+def test_a_cache_that_cannot_hold_the_library_is_told_before_the_job(
+    recorded, monkeypatch, capsys, cache, code, said
+):
+    require_compiler()
+    (recorded / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(recorded / cache))
+    assert main(["record", "--out", "g", "--mpicc", str(COMPILER), "--", "touch", "started"]) == code
+    assert said in capsys.readouterr().err and not (recorded / "started").exists()
+
+
 def made(n_ranks=64):
     """Return a recording of a ring in phase 0, and an all-reduce and an all-to-all in phase 2."""
     direct = np.zeros(n_ranks, MESSAGES)
@@ -182,6 +207,8 @@ def test_reports_of_mpip_are_shown_and_become_halos(recorded, capsys):
         (["--out", "g"], "no command"),
         (["--out", "g", "--", "no-launcher"], "'no-launcher' is not found"),
         (["--out", "g.png", "--", "env"], "g.png: no graph: the format is told by the ending"),
+        (["--out", ".", "--", "env"], ".: is a folder (write --out graph)"),
+        (["show", "graph.npz", "--out", ".."], "..: is a folder (write --out ../graph)"),
         (["--out", "g", "--mpicc", "no-mpicc", "--", "env"], "no-mpicc is not found"),
         (["--out", "g", "--phase", "1", "--", "env"], "--phase without 'show'"),
         (["show"], "no recording"),

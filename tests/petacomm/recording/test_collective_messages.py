@@ -10,6 +10,7 @@ from petacomm.recording.collective_messages import (
     expand_collective,
     known_algorithms,
 )
+from petacomm.recording.recording import COLLECTIVES, MESSAGES, Recording
 
 SIZES = [1, 2, 3, 4, 5, 7, 8, 12, 16]
 
@@ -109,8 +110,28 @@ def test_vectors_whose_elements_do_not_divide_them_are_bytes():
     assert received(expanded("allreduce", 2, size=13, item=8), 2).tolist() == [13, 13]
 
 
+@pytest.mark.parametrize("call", ["bcast", "allreduce", "gather", "allgather", "alltoall", "scan"])
+def test_collectives_of_nothing_send_nothing(call):
+    assert not len(expanded(call, 5, size=0).source)
+
+
 def test_unknown_algorithms_are_refused():
     with pytest.raises(ConfigError, match=r"unknown algorithm of gather 'binomal'.*did you mean 'binomial'"):
         expanded("gather", 4, algorithm="binomal")
     with pytest.raises(ConfigError, match="there is no allreduce 'rign'"):
         expanded("allreduce", 4, algorithm="rign")
+
+
+@pytest.mark.parametrize(
+    ("algorithms", "said"),
+    [
+        ({"alltoal": "pairwise"}, "no algorithms of the call 'alltoal' .*did you mean 'alltoall'"),
+        ({"alltoallv": "pairwise"}, "no algorithms of the call 'alltoallv'"),
+        ({"allreduce": "rign"}, "unknown algorithm of allreduce 'rign' .*did you mean 'ring'"),
+        ({"allreduce": 3}, "3 is no name of an algorithm of allreduce"),
+    ],
+)
+def test_names_are_checked_also_of_calls_that_were_not_recorded(algorithms, said):
+    nothing = Recording(2, "", [], np.zeros(0, MESSAGES), np.zeros(0, COLLECTIVES))
+    with pytest.raises(ConfigError, match=said):
+        nothing.messages(algorithms)

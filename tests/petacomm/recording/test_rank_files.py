@@ -69,6 +69,15 @@ def test_a_communicator_whose_first_rank_sends_nothing_has_its_size(tmp_path):
     assert "pair (2)" in recording_table(recording)
 
 
+def test_a_job_that_sends_nothing_has_no_empty_tables(tmp_path):
+    text = "petacomm-record 1 0 1 00000000000000bb\nlibrary Some MPI 1.0\nspawned 0\noutside 0 0\nend\n"
+    recording, _ = read_rank_files(written(tmp_path, text), "a program")
+    assert recording_table(recording).splitlines() == [
+        "1 rank, Some MPI 1.0", "0 messages of 0 B between 0 pairs of ranks", "",
+        "bytes from rank (row) to rank (column)", "", "no bytes were sent",
+    ]  # fmt: skip
+
+
 def test_ranks_that_count_differently_are_told_of(tmp_path):
     first, second = texts()
     second = second.replace("16 5", "16 6")
