@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -111,10 +112,15 @@ def _write(tuning: Tuning, out: Path, text: str) -> list[str]:
     if tuning.chosen:
         variables = write_rules(tuning, out)
         write_text(out / ENVIRONMENT, environment_text(tuning, variables))
-        notes = [f"rules: {list(variables.values())[-1]}", f"to use them: . {out / ENVIRONMENT}"]
+        notes = [f"rules: {list(variables.values())[-1]}", f"to use them: . {_sourced(out / ENVIRONMENT)}"]
     else:
         (out / ENVIRONMENT).unlink(missing_ok=True)
         notes = ["no rules: nothing is faster than the library's own choice beyond the noise"]
     write_text(out / TABLE, text + "\n")
     write_text(out / MEASUREMENTS, json.dumps(tuning.as_json(), indent=1) + "\n")
     return [*notes, f"measurements: {out / MEASUREMENTS}"]
+
+
+def _sourced(path: Path) -> str:
+    """Return a path as shells read it: one without a slash is looked for elsewhere."""
+    return shlex.quote(str(path) if len(path.parts) > 1 else f"./{path}")

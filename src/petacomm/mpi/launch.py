@@ -20,7 +20,7 @@ _LOCAL_SIZE_VARIABLES = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "PALS_
 
 # Settings for more ranks than cores, where MPICH's shared-memory collectives spin for seconds and Open MPI
 # does not yield.
-_OVERSUBSCRIBED = {
+OVERSUBSCRIBED = {
     "MPIR_CVAR_POSIX_NUM_COLLS_THRESHOLD": "100000000",
     "MPIR_CVAR_ALLREDUCE_POSIX_INTRA_ALGORITHM": "mpir",
     "OMPI_MCA_mpi_yield_when_idle": "1",
@@ -113,5 +113,5 @@ def _set_mpi_variables() -> None:
     os.environ.setdefault("MPIR_CVAR_SUPPRESS_ABORT_MESSAGE", "1")
     local = [int(os.environ[name]) for name in _LOCAL_SIZE_VARIABLES if os.environ.get(name, "").isdecimal()]
     if local and local[0] > (os.cpu_count() or 1):
-        for name, value in _OVERSUBSCRIBED.items():
+        for name, value in OVERSUBSCRIBED.items():
             os.environ.setdefault(name, value)

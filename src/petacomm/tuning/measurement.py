@@ -18,7 +18,7 @@ import numpy as np
 
 from petacomm.base.files import write_text
 from petacomm.base.typing import FloatArray
-from petacomm.mpi.launch import load_mpi
+from petacomm.mpi.launch import OVERSUBSCRIBED, load_mpi
 from petacomm.tuning.choice import DEFAULT
 from petacomm.tuning.mpich_rules import mpich_candidates
 from petacomm.tuning.openmpi_rules import ENABLED, openmpi_candidates
@@ -202,7 +202,9 @@ def measured_cells(mpi: Any, request: Mapping[str, Any]) -> tuple[list[dict[str,
     """Return the times of all cells of a request, and the kind of the MPI library. Collective."""
     kind, tools = library_kind(mpi.Get_library_version()), ToolInterface(mpi)
     rank, n_ranks = mpi.COMM_WORLD.rank, mpi.COMM_WORLD.size
-    cells = []
+    cells: list[dict[str, Any]] = []
+    if n_ranks == 1:  # which sends nothing
+        return cells, kind
     for collective in dict.fromkeys(name for name, _ in request["cells"]):
         settings: dict[str, dict[str, int]] = {DEFAULT: {}}
         if request["forced"] and kind:
@@ -226,17 +228,25 @@ def measure_request(request_path: str, result_path: str, before: Mapping[str, st
     request = json.loads(Path(request_path).read_text(encoding="utf-8"))
     cells, kind = measured_cells(mpi, request)
     if mpi.COMM_WORLD.rank == 0:
-        shown = ("MPIR_CVAR_", "OMPI_MCA_", "PRTE_MCA_")
-        added = {name: value for name, value in os.environ.items() if before.get(name) != value}
         result = {
             "ranks": mpi.COMM_WORLD.size,
-            "library": mpi.Get_library_version().splitlines()[0].strip(),
+            "library": " ".join(mpi.Get_library_version().splitlines()[0].split()),
             "kind": kind,
             "library_path": str(loaded_mpi_library() or ""),
-            "settings": {name: value for name, value in added.items() if name.startswith(shown)},
+            "settings": oversubscription_settings(kind, before),
             "cells": cells,
         }
         write_text(result_path, json.dumps(result))
+
+
+def oversubscription_settings(kind: str, before: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of a kind of library that were set for more ranks than cores, beside those before.
+
+    Others, as that which silences MPICH's message of an abort, are none of a user's programs.
+    """
+    prefixes = {"mpich": ("MPIR_CVAR_",), "open-mpi": ("OMPI_MCA_", "PRTE_MCA_")}.get(kind, ())
+    set_now = [name for name in OVERSUBSCRIBED if name.startswith(prefixes) and name in os.environ]
+    return {name: os.environ[name] for name in set_now if before.get(name) != os.environ[name]}
 
 
 def run_measurement(request_path: str, result_path: str) -> None:

@@ -97,5 +97,10 @@ def loaded_mpi_library() -> Path | None:
         maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-    found = re.search(r"(/\S*/libmpi(?:_abi)?\.so[\w.]*)$", maps, re.MULTILINE)
+    return mapped_mpi_library(maps)
+
+
+def mapped_mpi_library(maps: str) -> Path | None:
+    """Return the path of the MPI library in the text of a ``/proc/PID/maps``; None if it has none."""
+    found = re.search(r"^(?:\S+ +){5}(/.*/libmpi(?:_abi)?\.so[\w.]*)$", maps, re.MULTILINE)
     return Path(found[1]) if found else None

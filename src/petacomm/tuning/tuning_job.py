@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import mmap
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -138,7 +139,8 @@ def tune_collectives(
     Raises
     ------
     ConfigError
-        If there is no launcher, or an unknown collective, or a size that is no multiple of 8.
+        If there is no launcher, or one rank alone, or an unknown collective, or a size that is no multiple
+        of 8.
     ResourceError
         If a job fails, or its MPI library has no algorithms to choose from.
     """
@@ -210,6 +212,10 @@ def _chosen(result: Mapping[str, Any]) -> Tuning:
             f"no algorithms to choose from are known of {printable(result['library'])}",
             mend=own if "Intel" in result["library"] else "tune MPICH or Open MPI",
         )
+    if result["ranks"] == 1:
+        raise ConfigError(
+            "one rank has nobody to send to", mend="start more: petacomm tune ... -- mpiexec -n 8"
+        )
     times = {(cell["collective"], cell["size"]): cell["times"] for cell in result["cells"]}
     choices = {cell: select_algorithm(taken) for cell, taken in times.items()}
     wrong = [f"{cell['collective']} {name}" for cell in result["cells"] for name in cell["wrong"]]
@@ -276,11 +282,16 @@ def _measured(
     write_text(asked, json.dumps(request))
     program = [sys.executable, "-c", _PROGRAM, str(asked), str(written)]
     code, said = _ended([*launcher, *program], os.environ | variables)
-    if code or not written.exists():
+    if not code and not written.exists():
+        raise ConfigError(
+            f"'{shlex.join(launcher)}' has not started the program that measures",
+            mend="give the launcher and its arguments alone, no program, and an --out that all nodes see",
+        )
+    if code:
         first = printable(said.strip().splitlines()[0]) if said.strip() else "without a word"
         raise ResourceError(
             f"the job that measures ended with exit code {code}: {first}",
-            mend=f"try the launcher: {' '.join(launcher)} {sys.executable} -m mpi4py.bench helloworld",
+            mend=f"try the launcher: {shlex.join(launcher)} {sys.executable} -m mpi4py.bench helloworld",
         )
     try:
         return dict(json.loads(written.read_text(encoding="utf-8")))

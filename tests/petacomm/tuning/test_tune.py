@@ -1,6 +1,7 @@
 """The command, and what it makes of measurements."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,8 +9,12 @@ from mpi import MPIEXEC
 from recorded import petacomm
 
 from petacomm.cli.main import main
+from petacomm.cli.tune import _sourced
+from petacomm.mpi.launch import OVERSUBSCRIBED
 from petacomm.recording.recording import CALLS, COLLECTIVES, MESSAGES, RankGroup, Recording
 from petacomm.tuning import AlgorithmChoice, Tuning
+from petacomm.tuning.measurement import oversubscription_settings
+from petacomm.tuning.tool_interface import mapped_mpi_library
 from petacomm.tuning.tuning_table import environment_text, saving_table, tuning_table
 
 NAMES = ("default", "ring", "tree k=2")
@@ -91,6 +96,47 @@ def test_wrong_words_are_told(words, said, tmp_path, monkeypatch, capsys):
     assert said in capsys.readouterr().err and not any(tmp_path.iterdir())
 
 
+def test_one_rank_is_not_tuned(tmp_path, capsys):
+    measured = json.dumps({"kind": "mpich", "library": "MPICH 5", "ranks": 1, "cells": []})
+    assert main(["tune", "--out", str(tmp_path / "x"), "--", launcher_of(tmp_path, measured)]) == 2
+    assert "one rank has nobody to send to (start more" in capsys.readouterr().err
+
+
+def test_a_program_after_the_launcher_is_told(tmp_path, capsys):
+    assert main(["tune", "--out", str(tmp_path / "x"), "--", "env", "true"]) == 2
+    assert "'env true' has not started the program that measures" in capsys.readouterr().err
+
+
+def test_the_file_of_variables_is_named_as_shells_find_it():
+    assert _sourced(Path("environment.sh")) == "./environment.sh"
+    assert _sourced(Path("my tuning/environment.sh")) == "'my tuning/environment.sh'"
+
+
+def test_settings_are_those_of_the_library_for_more_ranks_than_cores(monkeypatch):
+    for name in ("MPIR_CVAR_SUPPRESS_ABORT_MESSAGE", *OVERSUBSCRIBED):
+        monkeypatch.setenv(name, "1")
+    own = {"MPIR_CVAR_POSIX_NUM_COLLS_THRESHOLD": "1"}
+    assert oversubscription_settings("mpich", own) == {"MPIR_CVAR_ALLREDUCE_POSIX_INTRA_ALGORITHM": "1"}
+    yielding = {"OMPI_MCA_mpi_yield_when_idle": "1", "PRTE_MCA_mpi_yield_when_idle": "1"}
+    assert oversubscription_settings("open-mpi", own) == yielding
+    assert not oversubscription_settings("", own)
+
+
+def test_libraries_are_found_below_folders_with_spaces():
+    head = "7f00-7f01 r-xp 00001000 fe:00 42                        "
+    maps = f"{head}/usr/lib/libc.so.6\n{head}/home/me/my env/lib/libmpi.so.12.5\n"
+    assert mapped_mpi_library(maps) == Path("/home/me/my env/lib/libmpi.so.12.5")
+    assert mapped_mpi_library(f"{head}/usr/lib/libmpifort.so.12\n{head}[stack]\n") is None
+
+
+def launcher_of(folder, measured):
+    """Return a launcher that writes a measurement in the place of a job."""
+    launcher = folder / "launch"
+    launcher.write_text(f"#!/bin/sh\nfor result; do :; done\ncat >$result <<'END'\n{measured}\nEND\n")
+    launcher.chmod(0o755)
+    return str(launcher)
+
+
 def test_a_job_that_fails_is_told_and_leaves_nothing(tmp_path, capsys):
     assert main(["tune", "--out", str(tmp_path / "x"), "--", "false"]) == 5
     assert "ended with exit code 1" in capsys.readouterr().err and not any((tmp_path / "x").iterdir())
@@ -104,11 +150,8 @@ def test_a_job_that_fails_is_told_and_leaves_nothing(tmp_path, capsys):
     ],
 )
 def test_libraries_whose_algorithms_are_not_known_are_told(library, mend, tmp_path, capsys):
-    measured = json.dumps({"kind": "", "library": library, "cells": []})
-    launcher = tmp_path / "launch"
-    launcher.write_text(f"#!/bin/sh\nfor result; do :; done\ncat >$result <<'END'\n{measured}\nEND\n")
-    launcher.chmod(0o755)
-    assert main(["tune", "--out", str(tmp_path / "x"), "--", str(launcher)]) == 5
+    measured = json.dumps({"kind": "", "library": library, "ranks": 2, "cells": []})
+    assert main(["tune", "--out", str(tmp_path / "x"), "--", launcher_of(tmp_path, measured)]) == 5
     said = capsys.readouterr().err
     assert library in said and mend in said and not any((tmp_path / "x").iterdir())
 
