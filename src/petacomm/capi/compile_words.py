@@ -27,7 +27,7 @@ def compile_words() -> list[str]:
     Returns
     -------
     list of str
-        Without spaces or quotes, unless there are some in the paths of the installation.
+        Without spaces, unless there are some in the paths of the installation.
 
     Raises
     ------

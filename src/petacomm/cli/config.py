@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from typing import Any
+
+from petacomm.cli.progress import progress_listener
 
 _EPILOG = """\
 examples:
@@ -38,5 +41,9 @@ def _config(arguments: argparse.Namespace) -> int:
     elif arguments.fortran:
         print(fortran_module())
     else:
-        print(" ".join(compile_words()))
+        words = compile_words()
+        with progress_listener(0) as progress:
+            if shlex.join(words) != " ".join(words):
+                progress.warn('a path has spaces: write eval "mpicc program.c $(petacomm config) -o program"')
+        print(shlex.join(words))
     return 0
