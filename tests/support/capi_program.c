@@ -146,6 +146,7 @@ static void errors(void) {
     if (rank == 0) printf("%s\n", petacomm_error_message());
     must(petacomm_plan_create(MPI_COMM_WORLD, 1, keys, "best", &plan) != 0, "an algorithm");
     if (rank == 0) printf("%s\n", petacomm_error_message());
+    must(petacomm_plan_create(MPI_COMM_NULL, 1, keys, NULL, &plan) != 0, "no communicator");
     must(petacomm_allreduce(NULL, &value, 1, PETACOMM_DOUBLE, PETACOMM_SUM, 0) != 0, "no plan");
     must(petacomm_plan_create(MPI_COMM_WORLD, 0, &none, NULL, &plan) == 0, "no keys");
     must(petacomm_allreduce(plan, NULL, 3, PETACOMM_DOUBLE, PETACOMM_SUM, 0) == 0, "sums without keys");

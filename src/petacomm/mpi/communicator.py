@@ -237,10 +237,12 @@ class MpiCommunicator:
         Raises
         ------
         ConfigError
-            If it is an inter-communicator, on all of its ranks.
+            If it is an inter-communicator, on all of its ranks, or none.
         """
         mpi = load_mpi_of_program()
         theirs = mpi.Comm.f2py(handle)
+        if theirs == mpi.COMM_NULL:
+            raise ConfigError("MPI_COMM_NULL is no communicator", mend="call on ranks that have one")
         if theirs.Is_inter():
             raise ConfigError("an inter-communicator", mend="give one of all ranks: MPI_Intercomm_merge")
         key = _attribute(mpi)
