@@ -16,6 +16,7 @@ from recorded import COMPILER, petacomm, require_compiler
 
 from petacomm.base.errors import ConfigError
 from petacomm.capi import cmake_folder, compile_words, fortran_module
+from petacomm.cli.main import main
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES, SUPPORT = ROOT / "examples", ROOT / "tests" / "support"
@@ -65,6 +66,18 @@ def test_every_function(every_function, n_ranks):
     assert told[3].startswith(f"rank {n_ranks - 1}: no rank owns ghost 1000 (give it")
     twice = "rank 0: key 0 is twice" if n_ranks == 1 else "key 77 is owned by ranks 0 and 1 (let one"
     assert told[4].startswith(twice)
+
+
+def test_words_with_spaces_are_quoted(monkeypatch, capsys):
+    words = ["/my env/petacomm.c", "-I/my env", "-lm"]
+    monkeypatch.setattr("petacomm.capi.compile_words", lambda: words)
+    assert main(["config"]) == 0
+    said = capsys.readouterr()
+    assert shlex.split(said.out) == words and 'eval "mpicc program.c $(petacomm config)' in said.err
+    words[:2] = ["/env/petacomm.c", "-I/env"]
+    assert main(["config"]) == 0
+    said = capsys.readouterr()
+    assert said.out == "/env/petacomm.c -I/env -lm\n" and not said.err
 
 
 def test_an_interpreter_that_is_not_there(example):
