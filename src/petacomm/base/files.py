@@ -206,9 +206,15 @@ def require_file(path: str | os.PathLike[str]) -> Path:
 
 
 def read_text(path: str | os.PathLike[str], mend: str | None = None) -> str:
-    """Return the text of a file; raise a ConfigError with the remedy `mend` if it cannot be read as UTF-8."""
+    """Return the text of a file without a byte order mark, as Windows' editors put before it.
+
+    Raises
+    ------
+    ConfigError
+        With the remedy `mend`, if it cannot be read as UTF-8.
+    """
     try:
-        return require_file(path).read_text(encoding="utf-8")
+        return require_file(path).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
         raise ConfigError(f"cannot be read: {reason}", where=os.fspath(path), mend=mend) from None

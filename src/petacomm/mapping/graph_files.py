@@ -215,8 +215,8 @@ def _read_matrix_market(text: _Text, n_ranks: int | None) -> CommunicationGraph:
 
 def _read_csv(text: _Text, n_ranks: int | None) -> CommunicationGraph:
     content = [i for i in text.content("#") if text.lines[i].strip()]
-    if content and not _is_number(text.lines[content[0]].split(",")[0]):
-        content = content[1:]
+    if content and not any(map(_is_number, text.lines[content[0]].split(","))):
+        content = content[1:]  # a header
     table, rows = _table(text, content, 3, ",")
     if not len(table):
         raise text.error(max(0, len(text.lines) - 1), "no edges", "write lines like 0,1,4096")

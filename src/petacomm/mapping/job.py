@@ -155,7 +155,8 @@ class JobTable:
         allowed = kinds if isinstance(kinds, tuple) else (kinds,)
         if value is None or (isinstance(value, allowed) and (bool in allowed or not isinstance(value, bool))):
             return value
-        names = {int: "a whole number", float: "a number", str: "text", bool: "true or false", list: "a list"}
+        names = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
+        names |= {list: "a list", dict: "a table"}
         wanted = " or ".join(dict.fromkeys(names[kind] for kind in allowed))
         raise self.error(key, f"'{'.'.join((*self.path, key))}' must be {wanted}")
 

@@ -166,7 +166,7 @@ def test_graphs_of_recordings_are_written(recorded, capsys):
     assert read_graph("d.npz").total_bytes == read_graph("graph.npz").total_bytes - 6400
 
 
-def test_a_job_of_map_takes_a_recording_with_its_phases(recorded):
+def test_a_job_of_map_takes_a_recording_with_its_phases(recorded, capsys):
     job = recorded / "job.toml"
     text = 'ranks = 64\n[graph]\nrecording = "graph.npz"\nalgorithms = {alltoall = "pairwise"}\n'
     job.write_text(text + '[machine]\nname = "bluegene-l"\nshape = [4, 4, 4]\n')
@@ -177,6 +177,9 @@ def test_a_job_of_map_takes_a_recording_with_its_phases(recorded):
         job.read_text().replace("recording", "file").replace('algorithms = {alltoall = "pairwise"}', "")
     )
     assert load_mapping_job(job).graph.n_ranks == 64
+    job.write_text(text.replace('{alltoall = "pairwise"}', '["pairwise"]') + '[machine]\nname = "fugaku"\n')
+    assert main(["map", "job.toml"]) == 2
+    assert "job.toml:4: 'graph.algorithms' must be a table" in capsys.readouterr().err
 
 
 REPORT = str(Path(__file__).parents[1] / "recording" / "samples" / "halo.mpiP")

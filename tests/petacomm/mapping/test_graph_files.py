@@ -20,6 +20,7 @@ def written(folder: Path, name: str, text: str) -> Path:
 GOOD = [
     ("a.csv", "source,target,bytes\n0,1,8\n# a comment\n\n2,0,4.5\n0,1,8\n", {(0, 1): 16.0, (2, 0): 4.5}),
     ("b.csv", "0,1,8\n", {(0, 1): 8.0}),
+    ("c.csv", "\ufeff0,1,8\r\n", {(0, 1): 8.0}),  # as Windows' editors write it
     ("a.graph", "% three ranks\n3 2 001\n2 5\n1 5 3 7\n2 7\n", {(0, 1): 5, (1, 0): 5, (1, 2): 7, (2, 1): 7}),
     ("b.metis", "3 1\n2\n1\n\n", {(0, 1): 1, (1, 0): 1}),
     ("c.graph", "2 1 11 2\n9 9 2 5\n9 9 1 5\n", {(0, 1): 5, (1, 0): 5}),
@@ -44,6 +45,7 @@ def test_formats_are_read(tmp_path: Path, name: str, text: str, edges: dict) -> 
 MM = "%%MatrixMarket matrix coordinate real general\n"
 WRONG = [
     ("a.csv", "0,1,8\n0,x,8\n", ":2: 'x' is not a number"),
+    ("a.csv", "O,1,8\n1,0,8\n", ":1: 'O' is not a number"),
     ("a.csv", "0,1,8\n0,1\n", ":2: 2 numbers where 3 are due"),
     ("a.csv", "0,1,8\n\n0,1.5,8\n", ":3: there is no rank 1.5"),
     ("a.csv", "0,1,8\n1,0,-4\n", ":2: -4 bytes"),

@@ -53,6 +53,10 @@ def test_a_job_is_read(tmp_path: Path) -> None:
     assert set(job.graph.n_bytes) == {100.0}
 
 
+def test_a_byte_order_mark_is_passed_over(tmp_path: Path) -> None:
+    assert load_mapping_job(written(tmp_path, "\ufeff" + GOOD)).graph.n_ranks == 128
+
+
 def test_the_command_line_comes_first(tmp_path: Path) -> None:
     given = {"shape": "2x4x8", "strategy": "rcm", "refine": False, "format": "bluegene", "machine": None}
     job = load_mapping_job(written(tmp_path, GOOD + '[map]\nstrategy = "greedy"\nseed = 5\n'), given)
