@@ -58,7 +58,7 @@ def prediction_table(call: CollectiveCall, machine: Machine, predictions: Sequen
 def simulation_table(call: CollectiveCall, machine: Machine, simulated: SimulatedCollective) -> str:
     """Return the result of a simulation as text."""
     rows = [("algorithm", simulated.algorithm), ("time", format_seconds(simulated.seconds))]
-    if call.n_bytes:
+    if call.n_bytes and simulated.seconds:
         factor = call.n_ranks - 1 if call.collective == "alltoall" else 1
         rows.append(("bandwidth a rank", f"{factor * call.n_bytes / simulated.seconds / 1e6:,.1f} MB/s"))
     run = simulated.run

@@ -95,6 +95,12 @@ def test_simulate_counts_packets(capsys):
     assert json.loads(run_net([*words, "--json", "--seed", "1"], capsys))["seconds"] == data["seconds"]
 
 
+def test_one_rank_takes_no_time(capsys):
+    for where in (["--machine", "frontier", "--ranks", "1"], ["--machine", "bluegene-l", "--shape", "1x1x1"]):
+        text = run_net(["simulate", "alltoall", *where, "--bytes", "8"], capsys)
+        assert "bandwidth" not in text and re.search(r"^time +0 us$", text, re.MULTILINE)
+
+
 def test_wires_are_not_simulated(capsys):
     assert "the closed form" in run_net(["simulate", "barrier", *MESH], capsys)
 
