@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -11,6 +12,8 @@ from pathlib import Path
 import pytest
 from commands import kill
 from mpi import MPIEXEC
+
+from petacomm.recording.recorded_job import launcher_kind
 
 SECONDS = 120.0  # that no job needs
 
@@ -22,6 +25,7 @@ class Job:
         launcher = [str(MPIEXEC), "-n", str(n_ranks)] if n_ranks > 1 else []
         if launcher and not MPIEXEC.exists():
             pytest.skip("no mpiexec beside this Python: pip install mpich")
+        self.launched = bool(launcher)
         self.log = Path(folder) / "log"
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
@@ -29,6 +33,16 @@ class Job:
                 stdout=log, stderr=log, cwd=folder, start_new_session=True,
                 env=os.environ | {"OMP_NUM_THREADS": "1"} | environ,
             )  # fmt: skip
+
+    def stop(self, number=signal.SIGTERM):
+        """Ask the job to stop by a signal, and return that which was sent.
+
+        Open MPI's launcher kills all ranks on SIGTERM, and passes SIGUSR1 on.
+        """
+        if self.launched and launcher_kind(str(MPIEXEC)) == "open-mpi":
+            number = signal.SIGUSR1
+        self.process.send_signal(number)
+        return number
 
     def said(self):
         """Return what the job has said so far."""

@@ -73,7 +73,7 @@ def test_a_signal_stops_with_a_checkpoint(folder, n_ranks, number):
     job = Job(words, n_ranks, folder)
     job.wait_for("iterations: begins")
     time.sleep(0.3 * n_ranks)  # ranks share cores
-    job.process.send_signal(number)
+    number = job.stop(number)
     assert job.end() == 75, job.said()
     said = [line for line in job.said().splitlines() if line.startswith("petamap: ")]
     assert said == [
@@ -96,10 +96,10 @@ def test_a_signal_during_the_set_up_ends_at_once(folder, n_ranks):
         ["run", "long.toml", "--out", "stopped", *SETTINGS, "source.0.duration=30 day"], n_ranks, folder
     )
     job.wait_for("pointing: begins")
-    job.process.send_signal(signal.SIGTERM)
+    number = job.stop()
     assert job.end() == 75, job.said()
     # each rank is in a phase of the set-up, or between two: the first to say so is told
-    said = re.findall(r"petamap: stopped by SIGTERM (?:in|after) phase '", job.said())
+    said = re.findall(rf"petamap: stopped by {number.name} (?:in|after) phase '", job.said())
     assert len(said) == 1, job.said()
     assert "iterations" not in job.said()
 

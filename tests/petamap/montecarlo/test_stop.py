@@ -126,13 +126,13 @@ def test_a_signal_to_the_command(tmp_path, n_ranks):
     words = ["mc", "tiny.toml", *settings, "--threads", "1", "--resume", "--batch", "2"]
     job = Job([*words, "--out", "b"], n_ranks, tmp_path)
     job.wait_for("realizations: begins")
-    job.process.send_signal(signal.SIGTERM)
+    number = job.stop()
     assert job.end() == 75, job.said()
     said = job.said()
     # between two batches there is no state to save
     ends = r", after a checkpoint \(", r" (in|after) phase '[\w ]+' \(realizations that are done stay: "
     assert said.count("petamap: ") == 1
-    assert any(re.search(f"stopped by SIGTERM{end}the same command", said) for end in ends), said
+    assert any(re.search(f"stopped by {number.name}{end}the same command", said) for end in ends), said
     assert Job([*words, "--out", "b"], n_ranks, tmp_path).end() == 0
     made(tmp_path / "whole", *settings)
     files = [(tmp_path / name / "tiny_mc.h5").read_bytes() for name in ("whole", "b")]
