@@ -106,11 +106,9 @@ def test_cplusplus(folder):
 
 
 def require_cmake():
-    """Return CMake's program, or skip the test."""
-    cmake = Path(sys.executable).with_name("cmake")
-    if not cmake.exists():
-        pytest.skip("no cmake for this Python: pip install cmake")
-    return cmake
+    """Return CMake's program, be it of another environment whose packages this takes, or skip the test."""
+    cmake = pytest.importorskip("cmake", reason="no cmake for this Python: pip install cmake")
+    return Path(cmake.CMAKE_BIN_DIR) / "cmake"
 
 
 def fortran_folder(where):
