@@ -14,6 +14,7 @@ from pathlib import Path
 from petacomm.base.errors import ConfigError, DataError, UserError, printable
 from petacomm.base.files import write_errors
 from petacomm.base.jobs import run_to_end
+from petacomm.base.phases import in_phase
 from petacomm.base.progress import Progress, SilentProgress
 from petacomm.recording.interposer import compile_interposer, find_compiler
 from petacomm.recording.rank_files import read_rank_files
@@ -66,7 +67,8 @@ def run_recorded(
         folder.mkdir(parents=True, exist_ok=True)
         ranks = Path(tempfile.mkdtemp(prefix="petacomm-record-", dir=folder)).resolve()
     try:
-        code = run_to_end(*with_interposer(command, library, ranks))
+        with in_phase("record"):
+            code = run_to_end(*with_interposer(command, library, ranks))
         try:
             recording, warnings = read_rank_files(ranks, _shown(command))
         except UserError as error:

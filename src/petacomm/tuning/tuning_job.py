@@ -20,6 +20,7 @@ import numpy as np
 from petacomm.base.errors import ConfigError, DataError, ResourceError, printable, require_known
 from petacomm.base.files import write_errors, write_text
 from petacomm.base.jobs import run_to_end
+from petacomm.base.phases import in_phase
 from petacomm.base.progress import Progress, SilentProgress
 from petacomm.tuning import mpich_rules, openmpi_rules
 from petacomm.tuning.choice import DEFAULT, AlgorithmChoice, geometric_mean, select_algorithm
@@ -152,7 +153,8 @@ def tune_collectives(
     try:
         progress.begin("measure", None)
         request = {"cells": cells, "forced": True, "seconds": seconds, "commutative": commutative}
-        result = _measured(launcher, scratch, request, {})
+        with in_phase("measure"):
+            result = _measured(launcher, scratch, request, {})
         progress.end()
         tuning = _chosen(result)
         tuning.commutative = commutative and tuning.kind == "open-mpi"
@@ -244,7 +246,8 @@ def _compared(
         for with_rules in (bool(pair % 2), not pair % 2):
             added = variables if with_rules else {}
             request = {"cells": list(gains), "forced": False, "seconds": seconds / 2}
-            result = _measured(launcher, scratch, request, added)
+            with in_phase(phase):
+                result = _measured(launcher, scratch, request, added)
             taken[with_rules] = [float(np.median(cell["times"][DEFAULT])) for cell in result["cells"]]
             progress.advance(1)
         for cell, own, ruled in zip(gains, taken[False], taken[True], strict=True):

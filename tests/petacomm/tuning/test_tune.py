@@ -137,6 +137,15 @@ def launcher_of(folder, measured):
     return str(launcher)
 
 
+def test_a_signal_is_told_with_the_phase(tmp_path):
+    launcher = tmp_path / "launch"
+    launcher.write_text("#!/bin/sh\nkill -TERM $PPID\nexec sleep 30\n")
+    launcher.chmod(0o755)
+    ended = petacomm("tune", "--out", tmp_path / "x", "--", launcher, timeout=20)
+    assert ended.returncode == 143 and "terminated in phase 'measure'" in ended.stderr
+    assert not any((tmp_path / "x").iterdir())
+
+
 def test_a_job_that_fails_is_told_and_leaves_nothing(tmp_path, capsys):
     assert main(["tune", "--out", str(tmp_path / "x"), "--", "false"]) == 5
     assert "ended with exit code 1" in capsys.readouterr().err and not any((tmp_path / "x").iterdir())
