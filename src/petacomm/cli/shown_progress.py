@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from petacomm.base.errors import ConfigError
+from petacomm.base.launcher import launched_rank
 from petacomm.base.progress import Progress, SilentProgress
 from petacomm.cli.progress import BarProgress, LineProgress
 
@@ -38,7 +39,7 @@ def shown_progress(progress: bool | Progress, rank: int) -> Iterator[Progress]:
         yield progress if rank == 0 else SilentProgress()
     elif progress and rank == 0 and _is_notebook() and find_spec("ipywidgets") is None:
         yield NotebookProgress()
-    elif progress and rank == 0 and (_is_notebook() or sys.stdout.isatty()):
+    elif progress and rank == 0 and (_is_notebook() or _is_terminal()):
         bars = BarProgress(sys.stdout)
         try:
             yield bars
@@ -74,6 +75,14 @@ class NotebookProgress(LineProgress):
             self._line = display(content, raw=True, display_id=True)
         else:
             self._line.update(content, raw=True)
+
+
+def _is_terminal() -> bool:
+    """Return whether stdout is a terminal.
+
+    Open MPI's launcher gives its ranks one for stdout whatever it writes that to, and never one for stderr.
+    """
+    return sys.stdout.isatty() and (launched_rank() is None or sys.stderr.isatty())
 
 
 def _is_notebook() -> bool:

@@ -39,6 +39,14 @@ def test_bars_are_for_terminals(monkeypatch, stream, kind):
     assert listener(False) is listener(True, rank=1) is SilentProgress
 
 
+@pytest.mark.parametrize("errors, kind", [(Screen(), BarProgress), (io.StringIO(), SilentProgress)])
+def test_ranks_whose_launcher_gives_them_a_terminal_draw_no_bars_into_files(monkeypatch, errors, kind):
+    monkeypatch.setenv("PMIX_RANK", "0")
+    monkeypatch.setattr(sys, "stdout", Screen())
+    monkeypatch.setattr(sys, "stderr", errors)
+    assert listener(True) is kind
+
+
 @pytest.mark.parametrize("widgets, kind", [(object(), BarProgress), (None, NotebookProgress)])
 def test_notebooks_have_bars_or_lines(monkeypatch, widgets, kind):
     monkeypatch.setattr(sys, "stdout", Notebook())
