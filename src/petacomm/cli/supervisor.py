@@ -94,7 +94,7 @@ def _watch(child: int, note: mmap.mmap, prog: str) -> int:
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     when = phases.read_note(note)
     if -code in {*asked, signal.SIGINT}:  # before it could tell of it, as while MPI starts
-        if launched_rank() == "0":
+        if launched_rank() == "0" and when:
             told = "interrupted" if -code == signal.SIGINT else f"ended by {signal.Signals(-code).name}"
             print(f"{prog}: {told}", file=sys.stderr, flush=True)
         return code

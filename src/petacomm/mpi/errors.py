@@ -18,7 +18,7 @@ from typing import Any
 
 from petacomm.base.console import tell
 from petacomm.base.errors import UserError
-from petacomm.base.phases import phase_of
+from petacomm.base.phases import clear_note, phase_of
 from petacomm.base.root_cause import root_cause
 from petacomm.mpi.agreement import RankError
 from petacomm.mpi.communicator import Communicator, MpiCommunicator
@@ -72,7 +72,10 @@ def _end_among_failing(error_comm: Any, print_error: Callable[[], None]) -> bool
     """Print the error on one failing rank; return whether all ranks fail, and need no end by this one."""
     failing = _FailingRank(error_comm)
     all_fail = failing.wait_for_others()
-    if failing.claim_printing(all_fail):
+    prints = failing.claim_printing(all_fail)
+    # Launchers may end this rank by a signal as soon as another one has ended: the end of the job is told.
+    clear_note()
+    if prints:
         print_error()
     elif not all_fail:
         time.sleep(_END_S)  # the rank that prints ends the job

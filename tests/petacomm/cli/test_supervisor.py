@@ -110,3 +110,21 @@ start_petamap()
 def test_a_rank_that_ends_well_is_not_told():
     ended = launch(ends_well, 2, timeout=30, supervised=True)
     assert (ended.code, ended.err) == (0, "")
+
+
+@pytest.mark.parametrize(("told", "said"), [(True, ""), (False, "petamap: ended by SIGTERM\n")])
+def test_a_signal_of_the_launcher_after_the_end_was_told_is_not_told(told, said):
+    """Open MPI's launcher ends the others so once a rank has ended with an error."""
+    program = f"""
+import os, signal, time
+from petacomm.base.phases import clear_note
+from petacomm.cli.supervisor import supervise
+supervise("petamap")
+if {told}:
+    clear_note()
+os.kill(os.getppid(), signal.SIGTERM)
+time.sleep(30)
+"""
+    environ = os.environ | {"PMI_RANK": "0", "PMI_SIZE": "2"}
+    ended = run_command([sys.executable, "-c", program], env=environ)
+    assert ended.returncode == -signal.SIGTERM and ended.stderr == said

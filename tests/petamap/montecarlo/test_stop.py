@@ -131,7 +131,7 @@ def test_a_signal_to_the_command(tmp_path, n_ranks):
     said = job.said()
     # between two batches there is no state to save
     ends = r", after a checkpoint \(", r" (in|after) phase '[\w ]+' \(realizations that are done stay: "
-    assert said.count("petamap: ") == 1
+    assert said.count("petamap: ") == 1, said
     assert any(re.search(f"stopped by {number.name}{end}the same command", said) for end in ends), said
     assert Job([*words, "--out", "b"], n_ranks, tmp_path).end() == 0
     made(tmp_path / "whole", *settings)
