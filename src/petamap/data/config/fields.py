@@ -87,6 +87,11 @@ class OptionField:
         """Whether values are paths, existing or not."""
         return self.path or self.scalar is Path
 
+    @property
+    def may_be_empty(self) -> bool:
+        """Whether no name or path is the default: a complete configuration has it as an empty text."""
+        return self.default == "" and (self.is_name or self.is_pattern or self.is_path)
+
     def holds_path(self, content: object) -> bool:
         """Return whether a value is a path: where names are allowed as well, if it has a dot."""
         return self.is_path or (self.path_or_name and isinstance(content, str) and "." in content)

@@ -182,6 +182,8 @@ def _text(field: OptionField, value: Value, name: str, folder: Path) -> str | Pa
         raise BadValue(what, value.line)
     if text.startswith("!"):
         raise BadValue(f"{name} looks like a tag: {_shown(text)}", value.line, "tags are not understood")
+    if not text and field.may_be_empty:
+        return Path(text) if field.scalar is Path else text
     if (field.is_name and not _NAME.fullmatch(text)) or (field.is_pattern and not _PATTERN.fullmatch(text)):
         raise TypeError
     if field.is_path:
@@ -190,8 +192,6 @@ def _text(field: OptionField, value: Value, name: str, folder: Path) -> str | Pa
 
 
 def _check_path(field: OptionField, text: str, value: Value, name: str, folder: Path) -> None:
-    if not text and field.default == "":
-        return  # the default, which stands for no path, in a complete configuration
     if not text:
         raise BadValue(f"{name} is an empty path", value.line, "leave the key out instead")
     if field.path and not _exists(folder / text):

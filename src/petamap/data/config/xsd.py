@@ -113,6 +113,7 @@ def _signature(field: OptionField) -> tuple[object, ...]:
         field.maximum,
         field.is_name,
         field.is_pattern,
+        field.may_be_empty,
         field.word,
         field.whole,
     )
@@ -158,6 +159,9 @@ def _base(field: OptionField) -> tuple[str, str | None]:
         return "integer", None
     if field.scalar is float:
         return "double", _NUMBER
-    if field.is_pattern:
-        return "token", r"[A-Za-z0-9_.+*?\[\]!\-]{1,128}"
-    return ("token", r"[A-Za-z0-9_+\-][A-Za-z0-9_.+\-]{0,127}") if field.is_name else ("string", None)
+    if not (field.is_name or field.is_pattern):
+        return "string", None
+    names = (
+        r"[A-Za-z0-9_.+*?\[\]!\-]{1,128}" if field.is_pattern else r"[A-Za-z0-9_+\-][A-Za-z0-9_.+\-]{0,127}"
+    )
+    return "token", f"({names})?" if field.may_be_empty else names
