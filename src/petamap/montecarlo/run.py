@@ -43,7 +43,7 @@ from petamap.montecarlo.mapper import FilterMapper, MapGatherer, Mapper
 from petamap.montecarlo.rank_groups import choose_rank_groups, kept_vectors
 from petamap.montecarlo.spectra_writer import SpectraWriter
 from petamap.montecarlo.store import DONE, FAILED, TO_DO, Store
-from petamap.montecarlo.store_opening import existing_store, open_store
+from petamap.montecarlo.store_opening import existing_store, open_store, require_no_other_run
 from petamap.montecarlo.weights import load_mask, pixel_weights
 from petamap.sky.healpix import Healpix
 from petamap.spectra.measure import make_bins
@@ -234,6 +234,8 @@ class _MonteCarlo:
         old = existing_store(self.path, run_id(self.config), self.numbers, force)
         if old is not None:
             old.close()
+        if not force:
+            require_no_other_run(self.path)
         check_writable(self.path.parent)
         self.checkpoints.prepare(force)
 

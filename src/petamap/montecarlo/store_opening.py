@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
 from petacomm.base.errors import ConfigError, DataError
 from petacomm.base.typing import Int64Array, UInt8Array
+from petamap.data.run_summary import FILE_NAME, Summary
 from petamap.montecarlo.store import DAMAGED, Store, StoreLayout, create_store
 
 _SHOWN = 5  # damaged realizations that are named
@@ -117,3 +119,23 @@ def existing_store(path: Path, run_id: str, numbers: Sequence[int] | Int64Array,
             mend="ask for these and more, or choose another --out",
         )  # fmt: skip
     return old
+
+
+def require_no_other_run(path: Path) -> None:
+    """Raise an error if the folder of a Monte Carlo's file has the summary of another run, to be replaced.
+
+    Raises
+    ------
+    ConfigError
+        If it has.
+    """
+    folder = path.parent
+    if not (folder / FILE_NAME).exists():
+        return
+    is_own = path.exists()
+    with suppress(DataError):  # what is damaged is written anew
+        made = Summary.read(folder).montecarlo
+        is_own = is_own and made is not None and made.file == path.name
+    if not is_own:
+        mend = "choose another --out; or --force replaces it"
+        raise ConfigError("holds another run", where=str(folder), mend=mend)

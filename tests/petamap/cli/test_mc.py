@@ -50,6 +50,22 @@ def test_errors_are_one_line(tmp_path, capsys):
     assert not (tmp_path / "out").exists()
 
 
+def test_folders_of_other_runs_are_kept(tmp_path, capsys):
+    (tmp_path / "tiny.toml").write_text(TINY)
+    out = tmp_path / "out"
+    words = [str(tmp_path / "tiny.toml"), "--out", str(out), "--threads", "1", "source.0.duration=3 h"]
+    assert ended(["run", *words]) == 0
+    before = (out / "summary.json").read_bytes()
+    capsys.readouterr()
+    assert ended(["mc", *words, "--realizations", "1"]) == 2
+    assert "holds another run (choose another --out; or --force replaces it)" in capsys.readouterr().err
+    assert (out / "summary.json").read_bytes() == before and not (out / "tiny_mc.h5").exists()
+    assert ended(["mc", *words, "--realizations", "1", "--force"]) == 0
+    assert ended(["mc", *words, "--realizations", "2"]) == 0
+    assert ended(["run", *words, "--force"]) == 0
+    assert ended(["mc", *words, "--realizations", "2"]) == 2
+
+
 def test_full_disk(tmp_path, capsys):
     (tmp_path / "tiny.toml").write_text(TINY)
     words = ["mc", str(tmp_path / "tiny.toml"), "--out", str(tmp_path / "out"), "--threads", "1"]
