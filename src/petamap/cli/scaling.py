@@ -192,6 +192,7 @@ def _growing(setting: str) -> Callable[[int], str]:
     key, _, value = setting.partition("=")
     match = _QUANTITY.fullmatch(value)
     if match is None:
-        raise ConfigError(f"--weak {setting}", mend='write KEY=VALUE, as source.satellite.duration="6 h"')
+        what = f"--weak {setting} is no KEY=VALUE of a number"
+        raise ConfigError(what, mend='as source.satellite.duration="6 h"')
     number, unit = float(match[1]), match[2]
     return lambda cores: f"{key}={cores * number:g} {unit}".rstrip()

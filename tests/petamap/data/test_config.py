@@ -339,6 +339,7 @@ def test_override_of_a_missing_option(write, tmp_path, monkeypatch):
         ("tolerance=1", "'tolerance=1' is not key=value"),
         ("solver.tolerance", "'solver.tolerance' is not key=value"),
         ("sovler.tolerance=1", "unknown key 'sovler.tolerance' (did you mean 'solver.tolerance'?)"),
+        ("sources.0.file=x", "unknown key 'sources.0.file' (did you mean 'source.0.file'?)"),
         ("solver.tolerance=x", "solver.tolerance must be a number, 0.0 to 1.0, or a percentage as \"1% of "),
         ("solver.rcond_min=x", "solver.rcond_min must be a number, 0.0 to 1.0, not 'x'"),
         ("solver.rcond_min='1'", "solver.rcond_min must be a number, 0.0 to 1.0, not '1' (with"),

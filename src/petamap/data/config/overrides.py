@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from petacomm.base.arguments import require_text
-from petacomm.base.errors import ConfigError, did_you_mean
+from petacomm.base.errors import ConfigError, closest, did_you_mean
 from petacomm.base.toml import parse_toml
 from petamap.data.config.document import Document, DocumentTable, Value
 from petamap.data.config.fields import option_fields
@@ -45,9 +45,16 @@ def _replace(document: Document, text: str) -> None:
         table = document.sections.setdefault(parts[0], DocumentTable(1))
         options = SECTIONS[parts[0]]
     else:
-        known = [f"{section}.{key}" for section, kind in SECTIONS.items() for key in option_fields(kind)]
-        raise ConfigError(f"unknown key '{name.strip()}'", mend=did_you_mean(name.strip(), known))
+        raise ConfigError(f"unknown key '{name.strip()}'", mend=_nearest(parts))
     table.values[parts[-1]] = _value(options, parts[-1], written.strip())
+
+
+def _nearest(parts: Sequence[str]) -> str | None:
+    """Return which key may be meant by one of an unknown table."""
+    if len(parts) == 3 and (table := closest(parts[0], ["source", *REPEATED])):
+        return f"did you mean '{'.'.join([table, *parts[1:]])}'?"
+    known = [f"{section}.{key}" for section, kind in SECTIONS.items() for key in option_fields(kind)]
+    return did_you_mean(".".join(parts), known)
 
 
 def _repeated_table(tables: Sequence[DocumentTable], parts: list[str], name: str) -> DocumentTable:
