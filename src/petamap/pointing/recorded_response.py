@@ -28,6 +28,10 @@ class RecordedResponse:
     efficiency : callable
         Function of a detector that returns its polarization efficiency.
 
+    Attributes
+    ----------
+    sight : CompressedPointing
+
     Raises
     ------
     DataError
@@ -41,17 +45,17 @@ class RecordedResponse:
         angles: Reader | None,
         efficiency: Callable[[int], float],
     ) -> None:
-        self._sight, self._gains, self._angles, self._efficiency = sight, gains, angles, efficiency
+        self.sight, self._gains, self._angles, self._efficiency = sight, gains, angles, efficiency
 
     @property
     def n_samp(self) -> int:
         """Number of samples."""
-        return self._sight.n_samp
+        return self.sight.n_samp
 
     @property
     def n_det(self) -> int:
         """Number of detectors."""
-        return self._sight.n_det
+        return self.sight.n_det
 
     @property
     def has_gains(self) -> bool:
@@ -68,17 +72,17 @@ class RecordedResponse:
 
     def rotated(self, rotation: npt.ArrayLike) -> RecordedResponse:
         """Return the pointing in another sky frame, given the quaternion from this one to it."""
-        return RecordedResponse(self._sight.rotated(rotation), self._gains, self._angles, self._efficiency)
+        return RecordedResponse(self.sight.rotated(rotation), self._gains, self._angles, self._efficiency)
 
     def turned(self, rotations: Callable[[FloatArray], FloatArray]) -> RecordedResponse:
         """Return the pointing in a frame that moves (see `CompressedPointing.turned`)."""
-        return RecordedResponse(self._sight.turned(rotations), self._gains, self._angles, self._efficiency)
+        return RecordedResponse(self.sight.turned(rotations), self._gains, self._angles, self._efficiency)
 
     def of_detectors(self, numbers: Sequence[int]) -> RecordedResponse:
         """Return the pointing of some of the detectors."""
         rows = list(numbers)
         return RecordedResponse(
-            self._sight.of_detectors(rows),
+            self.sight.of_detectors(rows),
             _of_rows(self._gains, rows),
             _of_rows(self._angles, rows),
             lambda detector: self._efficiency(rows[detector]),
@@ -95,7 +99,7 @@ class RecordedResponse:
         gains: Float32Array | None = None,
     ) -> None:
         """Write pixel numbers, response angles and gains of samples [start, stop)."""
-        self._sight.expand(pixelization, detector, start, stop, pixels, angles, gains)
+        self.sight.expand(pixelization, detector, start, stop, pixels, angles, gains)
         if angles is not None and self._angles is not None:
             angles += self._angles(detector, start, stop)
         if gains is not None and self._gains is not None:
@@ -103,7 +107,7 @@ class RecordedResponse:
 
     def directions(self, detector: int, start: int, stop: int) -> tuple[FloatArray, UInt32Array]:
         """Return unit vectors (n, 3) and response angles (n,)."""
-        vectors, angles = self._sight.directions(detector, start, stop)
+        vectors, angles = self.sight.directions(detector, start, stop)
         if self._angles is not None:
             angles += self._angles(detector, start, stop)
         return vectors, angles

@@ -8,11 +8,13 @@ from typing import NamedTuple
 import numpy as np
 
 from petacomm.base.threads import map_threads
-from petacomm.base.typing import BoolArray, UInt8Array
+from petacomm.base.typing import BoolArray, Int64Array, UInt8Array
 from petacomm.mpi import Communicator, SerialCommunicator, agree_on_errors
 from petamap.pointing import quaternion
 from petamap.pointing.compressed import CompressedPointing
 from petamap.pointing.protocol import Pointing
+from petamap.pointing.recorded_response import RecordedResponse
+from petamap.pointing.sampled import SampledPointing
 from petamap.sky.healpix import Healpix
 from petamap.sky.submaps import Submaps, pixel_radius, submaps_of_discs
 
@@ -22,7 +24,8 @@ _LEAST_CELLS = 16  # n_side of those by which it is known for the widest fields 
 _MARGIN = 4  # radii of pixels around what is seen, which interpolation reaches
 _MOST = 0.5  # part of a sky beyond which all of it is held
 _PIECE = 1 << 18  # samples that a thread looks at, at once
-_POINTINGS, _SAMPLES = 500, 1 << 15  # that tell about how much is seen: pointings, and samples of each
+# that tell about how much is seen: pointings, and of each samples, or detectors that look by themselves
+_POINTINGS, _SAMPLES, _DETECTORS = 500, 1 << 15, 8
 
 
 class DetectorPointing(NamedTuple):
@@ -44,8 +47,8 @@ class SeenPixels:
     """Pixels of a HEALPix map that detectors can see in any of their samples.
 
     Found from all samples of one line of sight, and the distance of the others from it, for compressed
-    pointing; other pointing may see all of the sky. They do not depend on ranks, nor on which samples are
-    used.
+    pointing; from those of all detectors, where attitudes of each are given. Other pointing, of recorded
+    pixels, may see all of the sky. They do not depend on ranks, nor on which samples are used.
 
     Parameters
     ----------
@@ -63,10 +66,10 @@ class SeenPixels:
 
     @property
     def may_be_few(self) -> bool:
-        """Whether the sky is large, and all pointing is such that lines of sight are found quickly."""
+        """Whether the sky is large, and all pointing has directions."""
         if self.pixelization.n_side < LEAST_N_SIDE:
             return False
-        return all(isinstance(one.pointing, CompressedPointing) for one in self.pointings)
+        return all(_sight(one.pointing) is not None for one in self.pointings)
 
     def submaps(self, comm: Communicator | None = None) -> Submaps | None:
         """Return the submaps that are seen, or None for all of the sky. Collective on `comm`."""
@@ -83,16 +86,16 @@ class SeenPixels:
             chosen = np.unique(
                 np.linspace(0, len(self.pointings) - 1, min(len(self.pointings), _POINTINGS)).round()
             )
-            some = [_decimated(self.pointings[int(number)]) for number in chosen]
+            some = [_some_of(self.pointings[int(number)]) for number in chosen]
             known = self._about = (SeenPixels(self.pixelization, some, self._n_threads).submaps(),)
         return known[0] if known else None
 
     @property
     def _may_be_sampled(self) -> bool:
         """Whether some samples are much fewer than all, and no files are read for them."""
-        pointings = [one.pointing for one in self.pointings]
-        many = len(pointings) > _POINTINGS or any(one.n_samp > _SAMPLES for one in pointings)
-        return many and not any(hasattr(type(one), "is_read") for one in pointings)
+        sights = [_sight(one.pointing) for one in self.pointings]
+        many = len(sights) > _POINTINGS or any(one is not None and one.n_samp > _SAMPLES for one in sights)
+        return many and not any(hasattr(type(one), "is_read") for one in sights)
 
     def _find(self, comm: Communicator) -> Submaps | None:
         if self._may_be_sampled and self.submaps_about() is None:  # all samples see no less
@@ -125,28 +128,46 @@ class SeenPixels:
             n_before += pointing.n_samp
 
     def _look_at(self, pieces: Sequence[_Piece], cells: UInt8Array) -> float:
-        """Mark the cells that one detector sees, and return its distance from the farthest, radians."""
-        pointing, chosen = self.pointings[pieces[0].number]
-        assert isinstance(pointing, CompressedPointing)
-        was_read = getattr(pointing, "is_read", True)
-        numbers = np.arange(pointing.n_det) if chosen is None else np.array(sorted(chosen))
-        sights = quaternion.rotate(pointing.detectors[numbers], np.array([0.0, 0.0, 1.0]))
-        nearest = int((sights * sights.mean(axis=0)).sum(axis=1).argmax())
-        detector = int(numbers[nearest])
+        """Mark the cells that detectors see; return how far others are from those looked at, radians."""
+        given, chosen = self.pointings[pieces[0].number]
+        pointing = _sight(given)
+        assert pointing is not None
+        was_read, radius = getattr(pointing, "is_read", True), 0.0
+        detectors = np.arange(pointing.n_det) if chosen is None else np.array(sorted(chosen))
+        if isinstance(pointing, CompressedPointing):
+            detectors, radius = _middle_one(pointing, detectors)
 
-        def mark(piece: _Piece) -> None:
+        def mark(work: tuple[int, _Piece]) -> None:
+            detector, piece = work
             pixels = np.empty(piece.stop - piece.start, np.int32)
             pointing.expand(_CELLS, detector, piece.start, piece.stop, pixels, None)
-            cells[pixels] = 1
+            cells[pixels[pixels >= 0]] = 1  # attitudes that are not finite look nowhere
 
-        map_threads(mark, pieces, self._n_threads)
-        if not was_read:
+        map_threads(mark, [(one, piece) for one in detectors.tolist() for piece in pieces], self._n_threads)
+        if isinstance(pointing, CompressedPointing) and not was_read:
             pointing.release()
-        return float(quaternion.angle_between(sights[nearest], sights).max())
+        return radius
 
 
-def _decimated(one: DetectorPointing) -> DetectorPointing:
-    """Return the pointing of some samples at equal distances."""
-    pointing, stride = one.pointing, -(-one.pointing.n_samp // _SAMPLES)
-    assert isinstance(pointing, CompressedPointing)
-    return one if stride == 1 else DetectorPointing(pointing.decimated(stride), one.detectors)
+def _sight(pointing: Pointing) -> CompressedPointing | SampledPointing | None:
+    """Return what has the lines of sight; None of pointing that may have no directions."""
+    if isinstance(pointing, RecordedResponse):
+        return pointing.sight
+    return pointing if isinstance(pointing, CompressedPointing | SampledPointing) else None
+
+
+def _middle_one(pointing: CompressedPointing, detectors: Int64Array) -> tuple[Int64Array, float]:
+    """Return the detector in the middle of some (n,), and its distance from the farthest, radians."""
+    sights = quaternion.rotate(pointing.detectors[detectors], np.array([0.0, 0.0, 1.0]))
+    nearest = int((sights * sights.mean(axis=0)).sum(axis=1).argmax())
+    radius = float(quaternion.angle_between(sights[nearest], sights).max())
+    return detectors[nearest : nearest + 1], radius
+
+
+def _some_of(one: DetectorPointing) -> DetectorPointing:
+    """Return samples at equal distances, or detectors of which each looks by itself."""
+    pointing, stride = _sight(one.pointing), -(-one.pointing.n_samp // _SAMPLES)
+    if isinstance(pointing, CompressedPointing):
+        return one if stride == 1 else DetectorPointing(pointing.decimated(stride), one.detectors)
+    numbers = sorted(range(one.pointing.n_det) if one.detectors is None else one.detectors)
+    return DetectorPointing(one.pointing, frozenset(numbers[:: -(-len(numbers) // _DETECTORS)]))

@@ -23,6 +23,8 @@ from petamap.pointing import quaternion
 from petamap.pointing.boresight import Boresight
 from petamap.pointing.compressed import CompressedPointing
 from petamap.pointing.recorded import RecordedPixels
+from petamap.pointing.recorded_response import RecordedResponse
+from petamap.pointing.sampled import SampledPointing
 from petamap.simulation.seen_pixels import DetectorPointing, SeenPixels
 from petamap.simulation.sky import Sky, SkySignal, unpolarized
 from petamap.simulation.sky_costs import sky_costs
@@ -55,6 +57,14 @@ def all_around():
     return CompressedPointing(
         Boresight(quaternion.from_angles(np.pi * t, 2e4 * t, 0 * t), len(t)), [[0.0, 0.0, 0.0, 1.0]]
     )
+
+
+def recorded(pointing, lost=()):
+    """Return pointing of attitudes of each sample and detector; those of lost samples are nan."""
+    attitudes = np.stack([pointing.quaternions(number, 0, N_SAMP) for number in range(pointing.n_det)])
+    attitudes[:, list(lost)] = np.nan
+    ones = np.ones(pointing.n_det)
+    return SampledPointing(lambda one, start, stop: attitudes[one, start:stop], pointing.n_det, N_SAMP, ones)
 
 
 def observation(pointing, name="patch", uid=1):
@@ -121,6 +131,40 @@ def test_where_all_is_held():
         is None
     )
     assert SeenPixels(Healpix(128), [DetectorPointing(patch(), None)]).submaps() is None
+
+
+@settings(max_examples=20)
+@given(
+    lon=st.floats(-3.2, 3.2), lat=st.floats(-1.57, 1.57), spread=st.floats(0, 0.6),
+    n_threads=st.sampled_from([1, 3]),
+)  # fmt: skip
+def test_all_that_recorded_attitudes_see_is_held(lon, lat, spread, n_threads):
+    sampled = recorded(patch(lon, lat, offsets=((0, 0), (spread, 0.0), (-spread, spread / 2))), lost=[3, 599])
+    seen = SeenPixels(Healpix(256), [DetectorPointing(sampled, None)], n_threads)
+    submaps, about = seen.submaps(), seen.submaps_about()
+    assert about is submaps and submaps.held.mean() < 0.1
+    kept = np.setdiff1d(np.arange(N_SAMP), [3, 599])
+    for detector in range(3):
+        directions, _ = sampled.directions(detector, 0, N_SAMP)
+        around, _ = Healpix(256).interpolation(directions[kept])
+        assert (submaps.rows_of(around) >= 0).all()
+    first = SeenPixels(Healpix(256), [DetectorPointing(sampled, frozenset([0]))]).submaps()
+    assert not (first.held & ~submaps.held).any()
+
+
+def test_recorded_attitudes_have_the_bits_of_the_whole_sky():
+    for pointing in (recorded(patch()), RecordedResponse(patch(), None, None, lambda detector: 1.0)):
+        (found,) = spectra_source().extend([observation(pointing)])
+        (signal,) = found.signals
+        assert len(signal.sky.values) < 0.1 * 12 * 256**2
+        assert np.array_equal(read(signal), read(whole_of(signal)))
+
+
+def test_about_what_many_recorded_detectors_see():
+    offsets = [(0.002 * number, 0.0) for number in range(40)]
+    few = SeenPixels(Healpix(512), [DetectorPointing(recorded(patch(offsets=offsets)), None)])
+    about = few.submaps_about()
+    assert 0.8 * few.submaps().held.sum() < about.held.sum() <= few.submaps().held.sum()
 
 
 @pytest.mark.parametrize("interpolation", ["nearest", "bilinear"])
