@@ -39,7 +39,7 @@ from petacomm.topology import Machine
 _MOST_TIMED = 2
 # Factor within which ratios of predicted times are correct: after a fit to this machine, and before.
 _TRUST_FITTED = 1.5
-_TRUST_GUESS = 2.5
+TRUST_GUESS = 2.5
 # Expected number of calls of a plan, and cost of building and timing a candidate in calls.
 _EXPECTED_CALLS = 50
 _TRIAL_CALLS = 15
@@ -229,7 +229,7 @@ def _subject(k: int, dtype: np.dtype[Any]) -> str:
 
 def _to_build(predicted: Mapping[str, float], machine: Machine) -> tuple[list[str], str]:
     """Return the candidates to build, and the title of the machine."""
-    trust = _TRUST_GUESS if machine.name == "one-node" else _TRUST_FITTED
+    trust = TRUST_GUESS if machine.name == "one-node" else _TRUST_FITTED
     return candidates_to_time(predicted, trust), machine.title
 
 

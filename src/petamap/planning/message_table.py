@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from petacomm.base.text import table_lines
-from petamap.planning.message_bounds import MessageBounds, Sent
+from petamap.planning.message_bounds import bound_phases
 from petamap.planning.plan import RunPlan, RunPrediction
+from petamap.planning.rank_traffic import RankSizes, Sent
 from petamap.planning.run_time import SampleTimes, predict_run_time
 
 
@@ -24,7 +25,7 @@ def phase_bounds(
         Of a run like it, whose iterations are taken.
     """
     iterations = predict_run_time(plan, prediction, measured).iterations
-    return MessageBounds(prediction.sizes).phases(iterations)
+    return bound_phases(prediction.sizes, iterations)
 
 
 def bounds_table(plan: RunPlan, measured: SampleTimes | None = None) -> list[str]:
@@ -42,9 +43,15 @@ def bounds_table(plan: RunPlan, measured: SampleTimes | None = None) -> list[str
     beside = f"; beside it what {' and '.join(plan.unbounded)} send" if plan.unbounded else ""
     return [
         "", *table_lines(rows), "",
-        "reductions by owners; messages to single ranks, and with those inside of collectives, by trees;",
+        f"reductions by {_reductions(best.sizes)};",
+        "messages to single ranks, and with those inside of collectives, by trees;",
         f"dot products are among the iterations{beside}",
     ]  # fmt: skip
+
+
+def _reductions(sizes: RankSizes) -> str:
+    """Return whose calls are bounded, in words."""
+    return " or ".join(sizes.reductions) + (", whichever is chosen" if len(sizes.reductions) > 1 else "")
 
 
 def bounds_json(bounds: Mapping[str, Sent]) -> dict[str, Any]:

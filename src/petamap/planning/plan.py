@@ -16,7 +16,6 @@ from petacomm.base.threads import available_threads
 from petacomm.cli.shown_progress import shown_progress
 from petacomm.costs.forecast import Forecast
 from petacomm.costs.occupancy import Occupancy
-from petacomm.costs.options import ReductionOptions
 from petacomm.costs.partner_estimates import (
     RankSample,
 )
@@ -29,12 +28,13 @@ from petamap.mapmaking.distribution import STREAMS, TIME_MAJOR, Distribution, po
 from petamap.planning.choice_limits import chooses_distribution, looked_at_regions
 from petamap.planning.cut_pixels import UnusedSamples, WeightSums
 from petamap.planning.memory_forecast import MemoryForecast
-from petamap.planning.message_bounds import RankSizes, unbounded_parts
+from petamap.planning.message_bounds import unbounded_parts
 from petamap.planning.node_samples import FEWEST_NODES, nodes_of_sky_sample, sample_nodes
 from petamap.planning.pixel_coverage import compute_pixel_coverage
 from petamap.planning.preconditioner_forecast import PreconditionerForecast, forecast_preconditioner
 from petamap.planning.rank_samples import HeldSamples, SampleDistribution, distribute_samples
-from petamap.planning.rank_sizes import SizeForecast, model_rows
+from petamap.planning.rank_sizes import SizeForecast, model_rows, reduction_options
+from petamap.planning.rank_traffic import RankSizes
 from petamap.planning.sample_forecast import forecast_from_sample
 from petamap.planning.scanned_run import ScannedRun
 from petamap.planning.sky_regions import SkySample, count_regions, full_sky_sample
@@ -438,7 +438,7 @@ class _Planner:
             rank_sample and rank_sample.merge_ranks(threads),
             sky,
             per_node,
-            ReductionOptions(buffer_keys=max(1, int(self.config.comm.buffer) // (8 * self.stokes.n))),
+            reduction_options(self.config),
         )
         seconds = {
             name: float(predict_seconds(load, self.machine, per_node, self.stokes.n, 8))
@@ -447,7 +447,7 @@ class _Planner:
         memory = self.memory.of(forecast, threads, held)
         without_skies = replace(self.memory, skies=()).of(forecast, threads, held)
         sizes = SizeForecast(self.config, self.run, self.looked_at).of(
-            distribution, forecast, occupancy.merge_ranks(threads), held, self.unused.samples
+            distribution, forecast, occupancy.merge_ranks(threads), held, self.unused.samples, seconds
         )
         return RunPrediction(distribution, threads, forecast, seconds, *memory, sizes, without_skies)
 

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from petacomm.costs.forecast import Estimate, Forecast
 from petacomm.costs.occupancy import Occupancy
+from petacomm.costs.options import ReductionOptions
+from petacomm.reduction import AUTO
+from petacomm.reduction.tuner import TRUST_GUESS
 from petamap.data.config import RunConfig
 from petamap.mapmaking.distribution import Distribution
 from petamap.mapmaking.map_outputs import product_kinds
 from petamap.mapmaking.preconditioning import SAMPLES_PER_VISIT
 from petamap.mapmaking.slabs import is_partial
-from petamap.planning.message_bounds import ExchangedRows, ModelSizes, RankSizes
 from petamap.planning.rank_samples import HeldSamples
+from petamap.planning.rank_traffic import ExchangedRows, ModelSizes, RankSizes
 from petamap.planning.scanned_run import ScannedRun
 from petamap.sky.stokes import Stokes
 
@@ -45,7 +48,7 @@ class SizeForecast:
 
     def of(
         self, distribution: Distribution, forecast: Forecast, occupancy: Occupancy,
-        held: Sequence[HeldSamples], n_flagged: float,
+        held: Sequence[HeldSamples], n_flagged: float, seconds: Mapping[str, float],
     ) -> RankSizes:  # fmt: skip
         """Return the sizes of the rank that has most.
 
@@ -58,11 +61,13 @@ class SizeForecast:
         held : sequence of HeldSamples
         n_flagged : float
             Part of the samples that is flagged, or in pixels that are cut.
+        seconds : mapping of str to float
+            Time of one reduction, by algorithm.
         """
         n_stokes, layout = Stokes(self.config.map.stokes).n, self.run.layout
         n_gaps = max(one.in_margins + n_flagged * one.n for one in held)
         ends = _cut_ends(distribution, max(one.n_det for one in self.run.observations))
-        to_owners, to_ghosts = _owner_rows(forecast)
+        reduction = self.config.comm.reduction
         return RankSizes(
             size=forecast.size,
             n_nodes=-(-forecast.size // forecast.ranks_per_node),
@@ -70,12 +75,12 @@ class SizeForecast:
             n_stokes=n_stokes,
             n_keys=forecast.n_keys,
             n_owned=_n_owned(forecast, occupancy),
-            n_chunks=_margin(forecast) * forecast.n_keys * chunk_share(occupancy),
+            n_chunks=_margin(forecast, "owner") * forecast.n_keys * chunk_share(occupancy),
             n_held=forecast.n_held,
             n_global=forecast.n_global.value,
             n_pix=self.run.pixelization.n_pix,
-            to_owners=to_owners,
-            to_ghosts=to_ghosts,
+            rows={name: _sent_rows(forecast, name) for name in forecast.loads},
+            pair_rows=_margin(forecast, "pairwise") * forecast.rows["pairwise"].value,
             n_samples=float(max(one.n for one in held)),
             n_gaps=n_gaps,
             n_shared_gaps=min(n_gaps, 2.0 * layout.n_lag * ends),
@@ -86,6 +91,10 @@ class SizeForecast:
             product_columns=self._columns(n_stokes),
             partial=is_partial(self.run.pixelization, round(forecast.n_global.value)),
             binned_only=self.config.solver.binned_only,
+            reductions=(reduction,) if reduction != AUTO else candidates(seconds),
+            is_chosen=reduction == AUTO,
+            gather_sift=self.config.comm.setup == "gather-sift",
+            buffer_keys=reduction_options(self.config).buffer_keys,
         )
 
     def _gap_partners(self, size: int, held: Sequence[HeldSamples], ends: int) -> float:
@@ -123,6 +132,24 @@ def model_rows(sizes: RankSizes, streams: RankSizes | None, knots: float) -> Ran
     )
 
 
+def candidates(seconds: Mapping[str, float]) -> tuple[str, ...]:
+    """Return the algorithms that a run may choose, if ratios of predicted times are right within a factor.
+
+    Parameters
+    ----------
+    seconds : mapping of str to float
+        Predicted, by algorithm.
+    """
+    best = min(seconds.values())
+    return tuple(name for name, one in seconds.items() if one <= TRUST_GUESS * best)
+
+
+def reduction_options(config: RunConfig) -> ReductionOptions:
+    """Return the options with which a run sums pixels."""
+    row = 8 * Stokes(config.map.stokes).n
+    return ReductionOptions(buffer_keys=max(1, int(config.comm.buffer) // row))
+
+
 def chunk_share(occupancy: Occupancy) -> float:
     """Return chunks of 64 keys a key, of the mean rank: between 1/64 and 1.
 
@@ -153,19 +180,18 @@ def _n_owned(forecast: Forecast, occupancy: Occupancy) -> float:
     return mean * max(1.0, forecast.n_keys / max(forecast.n_held, 1.0))
 
 
-def _owner_rows(forecast: Forecast) -> tuple[ExchangedRows, ExchangedRows]:
-    """Return what is sent to owners and to ghosts at most."""
-    margin, size = _margin(forecast), forecast.size
-    found = [
-        ExchangedRows(min(size - 1.0, _plus(forecast.partners_most, phase.messages)), margin * phase.rows)
-        for phase in forecast.loads["owner"]
-    ]
-    return (found[0], found[1]) if len(found) == 2 else (ExchangedRows(), ExchangedRows())
+def _sent_rows(forecast: Forecast, name: str) -> tuple[ExchangedRows, ...]:
+    """Return what is sent in each phase of an all-reduce at most."""
+    margin, most = _margin(forecast, name), forecast.size - 1.0
+    return tuple(
+        ExchangedRows(min(most, _plus(forecast.partners_most, phase.messages)), margin * phase.rows)
+        for phase in forecast.loads[name]
+    )
 
 
-def _margin(forecast: Forecast) -> float:
-    """Return how much larger a bound is than an estimate of rows."""
-    return 1 + _ERRORS * forecast.rows["owner"].relative
+def _margin(forecast: Forecast, name: str) -> float:
+    """Return how much larger a bound is than an estimate of rows of an algorithm."""
+    return 1 + _ERRORS * forecast.rows[name].relative
 
 
 def _plus(partners: Estimate, messages: float) -> float:

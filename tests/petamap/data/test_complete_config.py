@@ -34,5 +34,5 @@ def test_complete_examples_are_read_again(name, schema):
 
 
 def test_names_that_are_needed_are_not_empty():
-    with pytest.raises(ConfigError, match="run.name must be a name"):
+    with pytest.raises(ConfigError, match=r"run\.name must be a name"):
         parse_config('[run]\nname = ""\n[map]\nn_side = 4\n[[source]]\nkind = "satellite"\nnet = "1 K s^0.5"')

@@ -1,0 +1,162 @@
+"""What ranks send, and the sizes of the rank that has most, on which bounds of it depend."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+# Bytes of a small collective: counts, flags, a short text.
+_SMALL = 48
+
+
+class Sent(NamedTuple):
+    """What a rank sends: messages to single ranks, calls of collectives, and the bytes of both."""
+
+    messages: float = 0.0
+    collectives: float = 0.0
+    bytes: float = 0.0
+
+    def plus(self, *others: Sent) -> Sent:
+        """Return the sum with others."""
+        return Sent(*(float(sum(parts)) for parts in zip(self, *others, strict=True)))
+
+    def times(self, number: float) -> Sent:
+        """Return what is sent in so many such calls."""
+        return Sent(*(number * part for part in self))
+
+    def tree_messages(self, size: int) -> float:
+        """Return the messages with those inside of collectives, made by trees: 2 log2(size) a call at most.
+
+        Parameters
+        ----------
+        size : int
+            Number of ranks.
+        """
+        return self.messages + 2 * math.ceil(math.log2(size)) * self.collectives if size > 1 else 0.0
+
+
+def small_collectives(number: float) -> Sent:
+    """Return the calls of collectives that agree on errors, sizes and choices."""
+    return Sent(0.0, number, number * _SMALL)
+
+
+class ExchangedRows(NamedTuple):
+    """Rows that a rank sends in one exchange, and the ranks that get any."""
+
+    messages: float = 0.0
+    rows: float = 0.0
+
+
+class ModelSizes(NamedTuple):
+    """What the rank that has most of the model of two levels holds and sends; see `RankSizes`.
+
+    Attributes
+    ----------
+    n_keys, n_chunks : float
+    to_owners, to_ghosts : ExchangedRows
+    n_visits : float
+        Visits of pixels and knots, 24 bytes each.
+    """
+
+    n_keys: float
+    n_chunks: float
+    to_owners: ExchangedRows
+    to_ghosts: ExchangedRows
+    n_visits: float
+
+
+@dataclass(frozen=True)
+class RankSizes:
+    """Sizes of the rank that has most, on which bounds depend.
+
+    Attributes
+    ----------
+    size, n_nodes : int
+        Ranks, and their nodes.
+    ranks_per_node : int
+    n_stokes : int
+    n_keys, n_owned, n_chunks : float
+        Pixels held and owned, chunks of 64 pixels held.
+    n_held : float
+        Pixels held by a rank, the mean over ranks.
+    n_global : float
+        Pixels of all ranks.
+    n_pix : int
+        Pixels of the full map.
+    rows : mapping of str to tuple of ExchangedRows
+        Rows of pixels in each phase of an all-reduce, by algorithm.
+    pair_rows : float
+        Rows that a rank sends to all other holders of its pixels, the mean over ranks.
+    n_samples : float
+        Samples held.
+    n_gaps, n_shared_gaps : float
+        Unknown samples held, and those that a neighbour in time holds as well.
+    gap_partners : float
+        Ranks with which a rank shares unknown samples.
+    n_kinds : float
+        Kinds of streams that have a band of their own, all ranks.
+    n_detectors : float
+        Detectors of all observations that a rank has samples of.
+    n_pixels_looked_at : float
+        Pixels that a rank finds for the choice of the distribution; 0 where it is given or not looked at.
+    product_columns : tuple of int
+        Columns of each product.
+    partial : bool
+        Whether files have the observed pixels alone.
+    binned_only : bool
+        Whether there is no solver.
+    model : ModelSizes, optional
+        Of the two-level preconditioner.
+    reductions : tuple of str
+        Algorithms of which one sums pixels: one that is given, or those that may be the fastest.
+    is_chosen : bool
+        Whether the run chooses among them.
+    gather_sift : bool
+        Whether shared pixels are found by gathering all.
+    buffer_keys : int
+        Pixels of a communication buffer.
+    """
+
+    size: int
+    n_nodes: int
+    ranks_per_node: int
+    n_stokes: int
+    n_keys: float
+    n_owned: float
+    n_chunks: float
+    n_held: float
+    n_global: float
+    n_pix: int
+    rows: Mapping[str, tuple[ExchangedRows, ...]]
+    pair_rows: float
+    n_samples: float
+    n_gaps: float
+    n_shared_gaps: float
+    gap_partners: float
+    n_kinds: float
+    n_detectors: float
+    n_pixels_looked_at: float
+    product_columns: tuple[int, ...]
+    partial: bool
+    binned_only: bool = False
+    model: ModelSizes | None = None
+    reductions: tuple[str, ...] = ("owner",)
+    is_chosen: bool = False
+    gather_sift: bool = False
+    buffer_keys: int = 1 << 20
+
+    @property
+    def to_owners(self) -> ExchangedRows:
+        """Rows of pixels in a reduction onto owners."""
+        return self.rows["owner"][0]
+
+    @property
+    def to_ghosts(self) -> ExchangedRows:
+        """Rows of pixels in a broadcast from owners."""
+        return self.rows["owner"][1]
+
+    def others(self, most: float) -> float:
+        """Return how many other ranks get anything of so many things."""
+        return min(self.size - 1.0, most)
