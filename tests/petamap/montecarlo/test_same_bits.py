@@ -84,7 +84,7 @@ def digests_of_parts(comm, names=tuple(CHOSEN)):
 
 
 def digests_of_some_parts(comm):
-    return digests_of_parts(comm, ("pure", "kept", "few"))
+    return digests_of_parts(comm, ("pure", "few"))
 
 
 def test_spectra_of_parts_of_maps():
