@@ -114,6 +114,23 @@ def placement_link_loads(
     return link_loads(network, traffic, routing)
 
 
+def all_link_loads(
+    graph: CommunicationGraph, placement: Placement, network: Network, routing: str | None = None
+) -> FloatArray:
+    """Return the loads of `placement_link_loads`, and behind them those between nodes and their switches.
+
+    Returns
+    -------
+    float64 (n_links,) or (n_links + 2 n_nodes,)
+        Bytes; the latter where nodes are attached to switches by links that the network does not number.
+    """
+    loads = placement_link_loads(graph, placement, network, routing)
+    if not attaches_nodes(network):
+        return loads
+    traffic = graph.traffic(placement.nodes, network.n_nodes)
+    return np.concatenate([loads, node_link_loads(traffic, network.n_nodes)])
+
+
 def mapping_metrics(
     graph: CommunicationGraph,
     placement: Placement,
@@ -210,10 +227,7 @@ def concurrent_loads(
     total = np.zeros_like(default_capacities(network))
     largest = []
     for graph in graphs:
-        part = placement_link_loads(graph, placement, network, routing)
-        if attaches_nodes(network):
-            traffic = graph.traffic(placement.nodes, network.n_nodes)
-            part = np.concatenate([part, node_link_loads(traffic, network.n_nodes)])
+        part = all_link_loads(graph, placement, network, routing)
         total += part
         largest.append(float(part.max(initial=0.0)))
     return ConcurrentLoads(tuple(largest), float(total.max(initial=0.0)))

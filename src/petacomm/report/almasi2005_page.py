@@ -22,7 +22,8 @@ def write_almasi2005_page(results: Almasi2005Results, path: str | os.PathLike[st
     """
     return write_page(
         path,
-        "The tables of Almasi et al. 2005 – petacomm",
+        "The tables of Almasi et al. 2005",
+        "petacomm",
         "what <code>petacomm net paper --json</code> writes",
         almasi2005_json(results),
         _SCRIPTS,

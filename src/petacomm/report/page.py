@@ -14,13 +14,13 @@ from petacomm.base.files import write_text
 _PAGE = Path(__file__).with_name("page")
 
 
-def assemble_page(title: str, elsewhere: str, data: Any, scripts: Sequence[str | Path]) -> str:
+def assemble_page(title: str, package: str, elsewhere: str, data: Any, scripts: Sequence[str | Path]) -> str:
     """Return the HTML of a page.
 
     Parameters
     ----------
-    title : str
-        Plain text.
+    title, package : str
+        Plain text; the package whose page it is, petacomm or petamap.
     elsewhere : str
         HTML that tells users without JavaScript where to find the same data.
     data
@@ -30,8 +30,9 @@ def assemble_page(title: str, elsewhere: str, data: Any, scripts: Sequence[str |
     """
     return fill_template(
         (_PAGE / "page.html").read_text(encoding="utf-8"),
-        title=html.escape(title),
+        title=html.escape(f"{title} – {package}"),
         style=(_PAGE / "page.css").read_text(encoding="utf-8"),
+        package=package,
         elsewhere=elsewhere,
         data=json_for_html(data),
         script="\n".join((_PAGE / name).read_text(encoding="utf-8") for name in scripts),
@@ -39,7 +40,12 @@ def assemble_page(title: str, elsewhere: str, data: Any, scripts: Sequence[str |
 
 
 def write_page(
-    path: str | os.PathLike[str], title: str, elsewhere: str, data: Any, scripts: Sequence[str | Path]
+    path: str | os.PathLike[str],
+    title: str,
+    package: str,
+    elsewhere: str,
+    data: Any,
+    scripts: Sequence[str | Path],
 ) -> Path:
     """Write the page of `assemble_page`, and return its path.
 
@@ -48,7 +54,7 @@ def write_page(
     ResourceError
         If it cannot be written.
     """
-    write_text(path, assemble_page(title, elsewhere, data, scripts))
+    write_text(path, assemble_page(title, package, elsewhere, data, scripts))
     return Path(path)
 
 

@@ -17,9 +17,9 @@ import numpy.typing as npt
 from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.mapping import CommunicationGraph, Placement
 from petacomm.mapping.mapping_table import describe_network
-from petacomm.mapping.metrics import MappingMetrics, placement_link_loads
+from petacomm.mapping.metrics import MappingMetrics, all_link_loads
 from petacomm.report.page import write_page
-from petacomm.topology import Network, Torus
+from petacomm.topology import Network, Torus, full_network
 
 _SCRIPTS = ("colour.js", "text.js", "parts.js", "lines.js", "mapping.js")
 # Maximum size of the matrix of ranks, number of points of a curve, maximum size of a minimap.
@@ -84,14 +84,14 @@ def write_placement_page(
     """
     data = {"title": title, "scenes": [_section(comparison) for comparison in comparisons]}
     elsewhere = "what <code>petacomm map compare --json</code> writes"
-    return write_page(path, f"{title} – petacomm", elsewhere, data, _SCRIPTS)
+    return write_page(path, title, "petacomm", elsewhere, data, _SCRIPTS)
 
 
 def _section(comparison: PlacementComparison) -> dict[str, Any]:
     placements = []
     for labeled in comparison.placements:
         graph = labeled.graph or comparison.graph
-        loads = placement_link_loads(graph, labeled.placement, comparison.network, comparison.routing)
+        loads = all_link_loads(graph, labeled.placement, comparison.network, comparison.routing)
         placements.append(
             {
                 "title": labeled.title,
@@ -105,6 +105,7 @@ def _section(comparison: PlacementComparison) -> dict[str, Any]:
         "title": comparison.title,
         "text": comparison.text,
         "network": describe_network(comparison.network),
+        "routes": _describe_routes(comparison.network, comparison.routing),
         "ranks": comparison.graph.n_ranks,
         "edges": comparison.graph.n_edges,
         "matrix": _matrix(comparison.graph, np.arange(comparison.graph.n_ranks)),
@@ -113,6 +114,17 @@ def _section(comparison: PlacementComparison) -> dict[str, Any]:
             {"title": name, "head": head, "rows": rows} for name, (head, rows) in comparison.tables.items()
         ],
     }
+
+
+def _describe_routes(network: Network, routing: str | None) -> str:
+    """Return how messages go, in words."""
+    if routing not in (None, "minimal"):
+        return {"ugal": "by UGAL's routes", "valiant": "by Valiant's detours"}.get(
+            routing, f"by {routing} routes"
+        )
+    if isinstance(full_network(network)[1], Torus):
+        return "by the shortest way, dimension after dimension; half a ring both ways"
+    return "by the shortest routes"
 
 
 def minimaps(network: Network, loads: FloatArray) -> list[dict[str, Any]]:

@@ -82,5 +82,5 @@ def report_page(
     data = {"summary": to_json(summary), "montecarlo": montecarlo, "amplitudes": [*amplitudes]}
     data |= embed_maps(sheets)
     return assemble_page(
-        f"{summary.title or summary.name} – petamap", "<code>summary.json</code>", data, _SCRIPTS
+        summary.title or summary.name, "petamap", "<code>summary.json</code>", data, _SCRIPTS
     )

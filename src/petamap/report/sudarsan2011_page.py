@@ -28,7 +28,8 @@ def write_paper_page(figures: Sudarsan2011Results, path: str | os.PathLike[str])
     data = sudarsan2011_json(figures) | {"overlaps": [_curve(overlaps) for overlaps in figures.overlaps]}
     return write_page(
         path,
-        "The figures of Sudarsan et al. 2011 – petamap",
+        "The figures of Sudarsan et al. 2011",
+        "petamap",
         "what <code>petamap plan paper --json</code> writes",
         data,
         _SCRIPTS,

@@ -20,7 +20,7 @@ from petacomm.report.placement_page import (
     minimaps,
     write_placement_page,
 )
-from petacomm.topology import Torus, percs
+from petacomm.topology import Allocation, Network, Torus, load_machine, make_network, percs
 
 GRID = Torus((4, 3, 2))
 
@@ -75,6 +75,22 @@ def test_other_networks_have_no_minimaps(tmp_path: Path) -> None:
     assert minimaps(network, np.zeros(network.n_links)) == []
     data = embedded(write_placement_page([make_comparison(network)], tmp_path / "p.html", "T"))
     assert data["scenes"][0]["placements"][0]["maps"] == []
+
+
+@pytest.mark.parametrize(
+    ("network", "routes"),
+    [
+        (GRID, "by the shortest way, dimension after dimension; half a ring both ways"),
+        (Allocation(make_network(load_machine("frontier")), np.arange(8)), "by the shortest routes"),
+    ],
+)
+def test_curves_begin_with_the_busiest_link(tmp_path: Path, network: Network, routes: str) -> None:
+    """Links between nodes and their switches are among them: nodes of one switch load no others."""
+    write_placement_page([make_comparison(network)], tmp_path / "a.html", "A")
+    (scene,) = embedded(tmp_path / "a.html")["scenes"]
+    for shown in scene["placements"]:
+        assert shown["curve"][0] == [1, shown["metrics"]["largest_load"]]
+    assert scene["routes"] == routes
 
 
 def test_the_page_is_self_contained_and_escapes_text(tmp_path: Path) -> None:

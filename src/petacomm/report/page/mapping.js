@@ -78,7 +78,7 @@ function matrices(scene) {
   const last = scene.placements.at(-1);
   const one = (matrix, caption) => figured(matrixPicture(matrix, caption), `${caption}: ${bytes(matrix.least)} to ${bytes(matrix.largest)} a square`);
   return el("div", {}, el("h3", {}, "Who sends to whom"),
-    el("p", { class: "faint" }, "Senders down, receivers across, colours logarithmic; what is empty is nothing."),
+    el("p", { class: "faint" }, "Senders down, receivers across, colours logarithmic; empty where nothing is sent."),
     el("div", { class: "shots" }, one(scene.matrix, "By rank"), one(last.matrix, `By place, ${last.title}`)));
 }
 
@@ -101,7 +101,7 @@ const curves = scene => curveChart({
 
 const scenePart = (scene, i) => section(`scene${i}`, scene.title,
   el("p", {}, scene.text),
-  el("p", { class: "faint" }, `${whole(scene.ranks)} ranks, ${whole(scene.edges)} edges, on ${scene.network}.`),
+  el("p", { class: "faint" }, `${whole(scene.ranks)} ranks, ${whole(scene.edges)} edges, on ${scene.network}. Messages go ${scene.routes}.`),
   metricsTable(scene), minimapTable(scene),
   el("div", { class: "pair" }, matrices(scene), el("div", {}, el("h3", {}, "Links by what they carry"), curves(scene))),
   scene.more.map(part => el("div", {}, el("h3", {}, part.title), table(part.head, part.rows, part.head.map((_, k) => k && part.rows.every(row => /^[\d.]/.test(row[k])) ? "num" : "")))));
@@ -109,8 +109,8 @@ const scenePart = (scene, i) => section(`scene${i}`, scene.title,
 function build() {
   const data = JSON.parse(document.getElementById("data").textContent);
   const top = el("section", { id: "top", "aria-labelledby": "title" }, el("h1", { id: "title" }, data.title),
-    el("p", { class: "faint" }, "Where ranks go, and what that does to the links. Bytes are those of one exchange; messages go by the shortest way, dimension after dimension; half a ring both ways."));
-  assemble([top, ...data.scenes.map(scenePart)], "petamap map");
+    el("p", { class: "faint" }, "Where ranks go, and what that does to the links. Bytes are those of one exchange."));
+  assemble([top, ...data.scenes.map(scenePart)], "petacomm map");
 }
 
 build();

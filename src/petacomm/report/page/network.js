@@ -76,7 +76,7 @@ function build() {
   assemble([top, allToAll(data),
     ofTable(data, 3, "Table 3: bandwidth on 512 nodes", "Printed above, ours below, MB/s; bars are logarithmic. Ours are for 8 MiB, the all-to-all of MPICH2 for 1 MiB to each node. “/2”: the KB of the message that reaches half of the bandwidth."),
     ofTable(data, 4, "Table 4: latency on 512 nodes", "Printed above, ours below, µs; bars are logarithmic."),
-    orders(data), constants(data)], "petamap net paper");
+    orders(data), constants(data)], "petacomm net paper");
 }
 
 build();
