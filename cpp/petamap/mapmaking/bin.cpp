@@ -64,7 +64,7 @@ class SignalWords {
     [[gnu::always_inline]] void add(std::int64_t i, std::int64_t* row) const { terms_.add(i, row); }
 
     // The largest size of signals; no number if a filtered one is none.
-    double largest() const { return std::max(filtered_.of_all(), data_.of_numbers()); }
+    double largest() const { return std::max(filtered_.propagating_nan(), data_.ignoring_nan()); }
 
   private:
     TermRows<4 * kStokes> terms_;

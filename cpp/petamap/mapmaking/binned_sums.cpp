@@ -52,7 +52,7 @@ double add_binned_of(const Samples& samples, std::int64_t n, const double* signa
         const std::int64_t count = std::min(kChunk, n - done);
         const std::int32_t* pixels = samples.pixels + done;
         const BinnedTerms<kStokes> chunk(samples, done, count, signal, weight, scales, low_scale);
-        largest = std::max(largest, chunk.sizes.of_numbers());
+        largest = std::max(largest, chunk.sizes.ignoring_nan());
         for (std::int64_t i = 0; i < count; ++i) {
             ahead.of(done + i);
             if (pixels[i] >= 0) chunk.terms.add(i, sums + pixels[i] * kRow);

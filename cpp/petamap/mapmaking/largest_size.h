@@ -21,18 +21,17 @@ class LargestSize {
         }
     }
 
-    // What is no number does not count.
-    double of_numbers() const {
+    double ignoring_nan() const {
         double most = one_;
         for (int lane = 0; lane < petacomm::kNativeLanes; ++lane) most = std::max(most, many_[lane]);
         return most;
     }
 
-    // No number if one that was seen is none, or not finite.
-    double of_all() const {
+    // NaN where a number was infinite, too.
+    double propagating_nan() const {
         double rest = rest_of_one_;
         for (int lane = 0; lane < petacomm::kNativeLanes; ++lane) rest += rest_[lane];
-        return of_numbers() + rest;
+        return ignoring_nan() + rest;
     }
 
   private:

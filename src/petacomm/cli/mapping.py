@@ -103,7 +103,7 @@ def _place(arguments: argparse.Namespace, job: MappingJob) -> None:
     with progress_listener(0) as progress:
         result = map_ranks(job.task, job.strategy, refined=job.refine, progress=progress)
         if job.format is not None and get_format(job.format).fills_nodes:
-            result = replace(result, chosen=job.task.filled(result.chosen))
+            result = replace(result, chosen=job.task.with_filled_nodes(result.chosen))
         notes = []
         if not result.improves:
             notes.append("no better than a default or random placement: take the best of these rows")

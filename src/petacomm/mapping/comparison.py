@@ -167,7 +167,7 @@ class MappingTask:
         # It has gone by shortest routes, and loads are those of detours.
         return self.measure(measured.name, measured.placement, begin, refined=True)
 
-    def filled(self, measured: MeasuredPlacement) -> MeasuredPlacement:
+    def with_filled_nodes(self, measured: MeasuredPlacement) -> MeasuredPlacement:
         """Return a placement on the slots that a launcher fills by itself: nodes in turn, each to its end.
 
         Parameters

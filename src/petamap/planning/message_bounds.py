@@ -23,9 +23,9 @@ from petamap.planning.reduction_bounds import (
     OwnerBounds,
     choice_of_reduction,
     counted_alltoall,
+    elementwise_max,
     gap_reduction,
     gathered_graph,
-    most,
     pixel_reduction,
 )
 
@@ -123,7 +123,7 @@ class MessageBounds:
         one = self.sizes
         pixels = self.pixels.set_up()
         if one.gather_sift:
-            pixels = gathered_graph(one, self.pixels.keys).plus(self.pixels.lists())
+            pixels = gathered_graph(one, self.pixels.keys).plus(self.pixels.row_lists())
         gaps = small_collectives(6)
         if one.n_gaps:
             gaps = gaps.plus(self.gaps.set_up(), small_collectives(4))
@@ -247,7 +247,7 @@ def bound_phases(sizes: RankSizes, iterations: int) -> dict[str, Sent]:
         Of the solver.
     """
     found = [MessageBounds(sizes, name).phases(iterations) for name in sizes.reductions]
-    phases = {name: most(*(one[name] for one in found)) for name in found[0]}
+    phases = {name: elementwise_max(*(one[name] for one in found)) for name in found[0]}
     if sizes.is_chosen and sizes.size > 1:
         plan = phases["reduction plan"]
         phases["reduction plan"] = plan.plus(choice_of_reduction(sizes, sizes.reductions))

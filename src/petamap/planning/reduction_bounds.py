@@ -175,10 +175,10 @@ class ReductionBounds(abc.ABC):
 
     def set_up(self) -> Sent:
         """Return the plan: the graph of who shares keys, and the lists of what is sent."""
-        return sharing_graph(self.sizes, self.keys, self.needs_lists).plus(self.lists())
+        return sharing_graph(self.sizes, self.keys, self.needs_lists).plus(self.row_lists())
 
     @abc.abstractmethod
-    def lists(self) -> Sent:
+    def row_lists(self) -> Sent:
         """Return what the lists of rows take, when the graph is known."""
 
     def _sent(self, n_bytes: float, *numbers: int) -> Sent:
@@ -197,7 +197,7 @@ class OwnerBounds(ReductionBounds):
 
     name = "owner"
 
-    def lists(self) -> Sent:
+    def row_lists(self) -> Sent:
         """Return ghosts that are asked for, 8 bytes each."""
         return small_collectives(4).plus(self._exchanged(0))
 
@@ -215,10 +215,10 @@ class DenseBounds(OwnerBounds):
         """Return gathers, to each of which a rank gives what it owns."""
         return Sent(0.0, self._calls(1), n_bytes * self.sizes.n_owned)
 
-    def lists(self) -> Sent:
+    def row_lists(self) -> Sent:
         """Return the numbers of all keys, 8 bytes each from owner to ghosts."""
         numbers = Sent(0.0, 1.0, 8 * self.sizes.size).plus(self._sent(8, 1))
-        return super().lists().plus(numbers)
+        return super().row_lists().plus(numbers)
 
     def _calls(self, n_bytes: float) -> float:
         one = self.sizes
@@ -231,7 +231,7 @@ class HierarchicalBounds(ReductionBounds):
 
     name = "hierarchical"
 
-    def lists(self) -> Sent:
+    def row_lists(self) -> Sent:
         """Return the keys of nodes, 8 bytes each."""
         several = self.sizes.n_nodes > 1
         return small_collectives(4).plus(self._exchanged(0) if several else Sent())
@@ -256,7 +256,7 @@ class PairwiseBounds(AllReduceBounds):
 
     name, needs_lists = "pairwise", True
 
-    def lists(self) -> Sent:
+    def row_lists(self) -> Sent:
         """Return the agreement on sizes: holders are known."""
         return small_collectives(2)
 
@@ -266,7 +266,7 @@ class ButterflyBounds(AllReduceBounds):
 
     name = "butterfly"
 
-    def lists(self) -> Sent:
+    def row_lists(self) -> Sent:
         """Return the keys of each layer, 8 bytes each."""
         n_layers = len(self.phases) // 2
         return small_collectives(2 * n_layers).plus(self._exchanged(*range(n_layers)))
@@ -287,7 +287,7 @@ class HybridBounds(AllReduceBounds):
         calls = 1 + math.floor(n_bytes * rows / MESSAGE_BYTES)
         return self._sent(n_bytes, *others).plus(Sent(0.0, float(calls), n_bytes * rows))
 
-    def lists(self) -> Sent:
+    def row_lists(self) -> Sent:
         """Return the graphs of what nodes hold, of which a rank has no more keys than of its own."""
         one = self.sizes
         if one.n_nodes == 1:
@@ -320,7 +320,7 @@ def choice_of_reduction(sizes: RankSizes, candidates: tuple[str, ...]) -> Sent:
     sample = counted_alltoall(sizes, 1.0, _PAIR_BYTES * min(sizes.n_keys, 2 * share))
     told = small_collectives(24).plus(Sent(0.0, 0.0, _CHOICE_BYTES))
     trials = sorted((_trial(sizes, name) for name in candidates), key=lambda sent: sent.bytes)
-    return most(*trials[-2:]).times(min(2, len(candidates))).plus(counts, sample, told)
+    return elementwise_max(*trials[-2:]).times(min(2, len(candidates))).plus(counts, sample, told)
 
 
 def _trial(sizes: RankSizes, name: str) -> Sent:
@@ -328,10 +328,10 @@ def _trial(sizes: RankSizes, name: str) -> Sent:
     one = pixel_reduction(sizes, name)
     row = 8 * sizes.n_stokes
     call = one.reverse(row) if one.allreduce_only else one.reverse(row).plus(one.forward(row))
-    built = one.set_up() if one.needs_lists else one.lists()
+    built = one.set_up() if one.needs_lists else one.row_lists()
     return built.plus(call.times(_TRIALS), small_collectives(_TRIALS * _TRIAL_COLLECTIVES + 4))
 
 
-def most(*sent: Sent) -> Sent:
-    """Return the most of each count, of any of these."""
+def elementwise_max(*sent: Sent) -> Sent:
+    """Return the largest of each count."""
     return Sent(*(float(max(counts)) for counts in np.transpose(sent))) if sent else Sent()
