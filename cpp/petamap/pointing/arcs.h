@@ -89,10 +89,12 @@ class ArcFits {
     static constexpr int kNodes = Arc::kNodes, kLanes = sizeof(Real) / sizeof(double);
 
     // Values at the nodes of arcs [k, k + kLanes).
-    void load(Arc::Quantity quantity, int k, Real (&values)[kNodes]) const {
+    [[gnu::always_inline]] void load(Arc::Quantity quantity, int k, Real (&values)[kNodes]) const {
+#pragma GCC unroll 16
         for (int j = 0; j < kNodes; ++j) memcpy(&values[j], values_[quantity][j] + k, sizeof(Real));
     }
-    void store(Arc::Quantity quantity, int k, const Real (&values)[kNodes]) {
+    [[gnu::always_inline]] void store(Arc::Quantity quantity, int k, const Real (&values)[kNodes]) {
+#pragma GCC unroll 16
         for (int j = 0; j < kNodes; ++j) memcpy(values_[quantity][j] + k, &values[j], sizeof(Real));
     }
 
@@ -162,6 +164,7 @@ void ArcFits<kBatch, Real>::unwrap(Arc::Quantity quantity, double period) {
     for (int k = 0; k < kBatch; k += kLanes) {
         Real values[kNodes];
         load(quantity, k, values);
+#pragma GCC unroll 16
         for (int j = 1; j < kNodes; ++j)
             values[j] -= period * (((values[j] - values[0]) / period + kMagic) - kMagic);
         store(quantity, k, values);
