@@ -15,6 +15,7 @@ from petamap.data.config import RunConfig
 from petamap.data.config.fields import option_fields
 from petamap.data.formats.hdf5_text import has_unchecked_texts
 from petamap.data.formats.volume_header import FORMAT
+from petamap.sky.checked_fits import fits_units
 
 _LOOKED_AT = 20  # files of each source that are looked at for checksums
 _WITHIN = dict.fromkeys(("toast", "volume"), "*.h5")  # what these sources read of a folder
@@ -107,9 +108,7 @@ def has_checksums(path: Path, kind: str) -> bool:
 
 
 def _fits_has_checksums(path: Path) -> bool:
-    from astropy.io import fits
-
-    with fits.open(require_file(path), memmap=True, lazy_load_hdus=False) as units:
+    with fits_units(path, memmap=True, lazy_load_hdus=False) as units:
         return all("DATASUM" in unit.header for unit in units)
 
 

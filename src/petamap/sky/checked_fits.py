@@ -25,6 +25,15 @@ def fits_faults() -> tuple[type[Exception], ...]:
 
 
 @contextmanager
+def fits_units(path: str | os.PathLike[str], **options: Any) -> Iterator[Any]:
+    """Yield the units of a FITS file, closed in the end: astropy leaves those open that it cannot read."""
+    from astropy.io import fits
+
+    with require_file(path).open("rb") as file, fits.open(file, **options) as units:
+        yield units
+
+
+@contextmanager
 def open_fits(path: str | os.PathLike[str], failure: str = "not a readable FITS file") -> Iterator[Any]:
     """Yield the units of a FITS file, which are read where the block uses them; none is verified.
 
@@ -41,14 +50,12 @@ def open_fits(path: str | os.PathLike[str], failure: str = "not a readable FITS 
     ResourceError
         If it does not fit into memory.
     """
-    from astropy.io import fits
-
     where = os.fspath(path)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.filterwarnings("error", message="File may have been truncated")  # astropy only warns
         try:
-            with fits.open(require_file(path), memmap=False) as units:
+            with fits_units(path, memmap=False) as units:
                 yield units
         except FileNotFoundError as error:
             raise DataError("no such file", where=where) from error
@@ -108,14 +115,12 @@ def open_checked(path: str | os.PathLike[str], what: str, mend: str | None = Non
         If the file is missing or damaged, or the block finds that it is something else: in the place of the
         errors by which astropy and NumPy say so.
     """
-    from astropy.io import fits
-
     where = os.fspath(path)
     faults: tuple[type[Exception], ...] = (*fits_faults(), ConfigError)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # astropy only warns of wrong checksums
-            with fits.open(require_file(path), memmap=False, checksum=True) as units:
+            with fits_units(path, memmap=False, checksum=True) as units:
                 yield units
     except FileNotFoundError as error:
         raise DataError("no such file", where=where, mend=mend) from error

@@ -13,7 +13,7 @@ import numpy as np
 from petacomm.base.errors import ConfigError, DataError
 from petacomm.base.files import atomic_write, require_file
 from petacomm.base.typing import FloatArray
-from petamap.sky.checked_fits import fits_faults, with_checksums
+from petamap.sky.checked_fits import fits_faults, fits_units, with_checksums
 from petamap.sky.map_units import to_kelvin
 from petamap.sky.power_spectra import Spectra, cl_to_dl_factor
 
@@ -149,13 +149,11 @@ def _write_text(path: Path, spectra: Spectra) -> None:
 
 
 def _read_fits(path: str) -> tuple[dict[str, FloatArray], str]:
-    from astropy.io import fits
-
     try:
         with warnings.catch_warnings():
             # Other warnings are of the files of others.
             warnings.filterwarnings("error", message=r"(Checksum|Datasum) verification failed")
-            with fits.open(require_file(path), memmap=False, checksum=True) as hdus:
+            with fits_units(path, memmap=False, checksum=True) as hdus:
                 if "BANDPOWERS" in hdus:
                     raise DataError(
                         "holds bandpowers, not power at each l", where=path,

@@ -13,6 +13,7 @@ import numpy as np
 from petacomm.base.errors import DataError, did_you_mean, printable
 from petacomm.base.files import require_file
 from petacomm.base.typing import AnyArray
+from petamap.sky.checked_fits import fits_faults, fits_units
 
 
 class FitsTable:
@@ -116,18 +117,9 @@ def _open_table(path: Path, table: str) -> tuple[Any, Any, str]:
     """Return rows, columns and place of a table."""
     from astropy.io import fits
 
-    faults = (
-        OSError,
-        ValueError,
-        TypeError,
-        LookupError,
-        AttributeError,
-        OverflowError,
-        MemoryError,
-        Warning,
-    )
+    faults: tuple[type[BaseException], ...] = (*fits_faults(), MemoryError)
     try:
-        with warnings.catch_warnings(), fits.open(path, memmap=True) as file:
+        with warnings.catch_warnings(), fits_units(path, memmap=True) as file:
             warnings.simplefilter("ignore")
             warnings.filterwarnings("error", message=".*truncated")
             tables = [hdu for hdu in file if isinstance(hdu, fits.BinTableHDU | fits.TableHDU)]
@@ -135,7 +127,7 @@ def _open_table(path: Path, table: str) -> tuple[Any, Any, str]:
             if hdu is None:
                 raise _no_table(path, table, [hdu.name for hdu in tables])
             return hdu.data, hdu.columns, f"{path}[{hdu.name or 'table'}]"
-    except (*faults, fits.VerifyError) as error:
+    except faults as error:
         raise DataError(f"is no readable FITS table: {error}", where=str(path)) from error
 
 
