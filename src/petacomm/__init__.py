@@ -14,4 +14,10 @@ __version__ = "0.1.0"
 # machine) spinning made iterations 20 times slower. OpenMP reads this when a kernel is first loaded.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
+# ducc0 takes this for a number, and fails where it has one for each level, as "8,1"; 0: all that there are.
+_asked = os.environ.get("OMP_NUM_THREADS", "").strip()
+if _asked and not _asked.isdecimal():
+    _first = _asked.partition(",")[0].strip()
+    os.environ.setdefault("DUCC0_NUM_THREADS", _first if _first.isdecimal() else "0")
+
 __getattr__, __dir__, __all__ = lazy_exports(__name__, Path(__file__).with_suffix(".pyi"))

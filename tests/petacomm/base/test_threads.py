@@ -271,6 +271,16 @@ def test_omp_num_threads_may_make_them_fewer(asked, threads, monkeypatch):
     assert available_threads() == threads
 
 
+@pytest.mark.parametrize("asked", ["2,1", " 1 , 2", "many", "-1"])
+def test_transforms_work_where_openmp_is_asked_for_threads_of_each_level(asked):
+    program = "import petacomm, numpy, ducc0; print(ducc0.fft.c2c(numpy.ones(4), nthreads=2).real)"
+    environ = {name: value for name, value in os.environ.items() if name != "DUCC0_NUM_THREADS"}
+    said = run_command(
+        [sys.executable, "-c", program], check=True, env=environ | {"OMP_NUM_THREADS": asked}
+    ).stdout
+    assert said == "[4. 0. 0. 0.]\n"
+
+
 def test_a_quota_may_make_them_fewer(monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr("petacomm.base.threads.allowed_processors", lambda: list(range(8)))
