@@ -164,13 +164,11 @@ def _here() -> str:
 
 def check_writable(folder: Path) -> None:
     """Raise the error of writing into a folder, if any: to be found before hours of work."""
-    probe = folder / ".writable"
-    try:
-        with atomic_write(probe):
+    with write_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        remove_abandoned(folder)
+        with tempfile.TemporaryFile(dir=folder):
             pass
-    finally:
-        if probe.exists():
-            probe.unlink()
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
@@ -186,6 +184,20 @@ def require_possible(path: str | os.PathLike[str]) -> None:
     told_later = (FileNotFoundError, NotADirectoryError, PermissionError)  # by who writes there
     with write_errors(path, mend="choose another --out"), contextlib.suppress(*told_later):
         os.stat(path)
+
+
+def require_current_folder() -> None:
+    """Raise the error of work in a folder that is no more.
+
+    Raises
+    ------
+    ResourceError
+        If the current folder was removed, or may not be looked at.
+    """
+    try:
+        os.getcwd()
+    except OSError as error:
+        raise ResourceError("the current folder is not there any more", mend="cd to one that is") from error
 
 
 def require_file(path: str | os.PathLike[str]) -> Path:

@@ -9,12 +9,11 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from types import FrameType
 from typing import NoReturn
 
 from petacomm.base.errors import Interruption, TimeLimitError
 from petacomm.base.phases import where_in_work
-from petacomm.base.root_cause import forget_signal, raise_of_signal
+from petacomm.base.signal_errors import forget_signal, raise_of_signal, when_safe
 
 # Slurm sends SIGTERM at the end of a job's time, and SIGUSR1 before it where a job script asks for it.
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
@@ -91,7 +90,8 @@ class StopRequest:
             yield self
             return
         forget_signal()
-        handlers = dict.fromkeys(STOP_SIGNALS, self._receive) | {signal.SIGALRM: self._receive_clock}
+        handlers = dict.fromkeys(STOP_SIGNALS, when_safe(self._receive))
+        handlers[signal.SIGALRM] = when_safe(self._receive_clock)
         before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
         self._received = True
         self._set_clock()
@@ -108,7 +108,7 @@ class StopRequest:
         waits = self._received and not self._deferred and self.seconds_left < _LONGEST_ALARM
         signal.setitimer(signal.ITIMER_REAL, max(self.seconds_left, 1e-6) if waits else 0.0)
 
-    def _receive(self, number: int, _: FrameType | None) -> None:
+    def _receive(self, number: int) -> None:
         first, self.signal = self.signal == 0, number
         if (first and not self._deferred) or (self._at_once and number == signal.SIGTERM):
             self._raise_end()
@@ -116,10 +116,10 @@ class StopRequest:
     def _raise_end(self) -> NoReturn:
         self._at_once = False  # a second signal does not disturb the end by the first
         name = signal.Signals(self.signal).name
-        raise_of_signal(Interruption(f"stopped by {name} {where_in_work()}", mend=self.mend))
+        raise_of_signal(Interruption(f"stopped by {name} {where_in_work()}", mend=self.mend), self.signal)
 
-    def _receive_clock(self, _number: int, _frame: FrameType | None) -> None:
+    def _receive_clock(self, number: int) -> None:
         # No interruption: who goes on after each of these would set up again and again without end.
         if self.signal == 0 and not self._deferred:
             what = f"the time of the job ends {where_in_work()}, before there is anything to save"
-            raise_of_signal(TimeLimitError(what, mend="give it more time, or more processes"))
+            raise_of_signal(TimeLimitError(what, mend="give it more time, or more processes"), number)

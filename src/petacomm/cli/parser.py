@@ -11,16 +11,17 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Any, NoReturn, Protocol
 
 from petacomm.base import console
 from petacomm.base.errors import ConfigError, ResourceError, Termination, UserError, did_you_mean
+from petacomm.base.files import require_current_folder
 from petacomm.base.host import require_address_space
 from petacomm.base.launcher import launched_rank, launched_size
 from petacomm.base.phases import clear_note, where_in_work
-from petacomm.base.root_cause import forget_signal, raise_of_signal, root_cause
+from petacomm.base.root_cause import root_cause
 from petacomm.base.screen import lasting_screens
+from petacomm.base.signal_errors import forget_signal, raise_of_signal, when_safe
 from petacomm.cli.supervisor import end_by_signal, supervise
 
 INTERRUPTED = 130
@@ -29,9 +30,20 @@ INTERRUPTED = 130
 class Parser(argparse.ArgumentParser):
     """An argument parser that reports errors as a ConfigError, on one line."""
 
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.register("type", Path, _path)
+
     def error(self, message: str) -> NoReturn:
         """Raise a ConfigError with `message`."""
         raise ConfigError(_shorten(message), mend=f"see {self.prog} --help")
+
+
+def _path(word: str) -> Path:
+    """Return a path; no empty word, as of a variable that is not set: it would be the current folder."""
+    if not word:
+        raise argparse.ArgumentTypeError("an empty path")
+    return Path(word)
 
 
 def _shorten(message: str) -> str:
@@ -107,6 +119,7 @@ def _run_command(parser: Parser, argv: Sequence[str] | None) -> int:
         with _raising_signals():
             arguments = parse_arguments(parser, argv)
             require_address_space()
+            require_current_folder()
             _choose_output(arguments, parser.prog, sys.argv[1:] if argv is None else argv)
             code: int = arguments.handler(arguments)
     except SystemExit:
@@ -145,9 +158,9 @@ def _raising_signals() -> Iterator[None]:
         yield
         return
     forget_signal()
-    handlers = {signal.SIGTERM: _terminate}
+    handlers = {signal.SIGTERM: when_safe(_terminate)}
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # background jobs may ignore it
-        handlers[signal.SIGINT] = _interrupt
+        handlers[signal.SIGINT] = when_safe(_interrupt)
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield
@@ -156,13 +169,13 @@ def _raising_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _terminate(number: int, _: FrameType | None) -> None:
+def _terminate(number: int) -> None:
     signal.signal(number, signal.SIG_IGN)  # a launcher that sends it again gets the same end
-    raise_of_signal(Termination(f"terminated {where_in_work()}; files already written are whole"))
+    raise_of_signal(Termination(f"terminated {where_in_work()}; files already written are whole"), number)
 
 
-def _interrupt(number: int, _: FrameType | None) -> None:
-    raise_of_signal(KeyboardInterrupt())
+def _interrupt(number: int) -> None:
+    raise_of_signal(KeyboardInterrupt(), number)
 
 
 def _end_by_its_signal(error: BaseException) -> None:

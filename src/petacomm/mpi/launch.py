@@ -13,7 +13,7 @@ from typing import Any
 
 from petacomm.base.errors import ResourceError
 from petacomm.base.launcher import launched_size
-from petacomm.base.root_cause import raise_swallowed
+from petacomm.base.signal_errors import raise_swallowed
 
 _ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 _LOCAL_SIZE_VARIABLES = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "PALS_LOCAL_SIZE")

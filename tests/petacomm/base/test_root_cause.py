@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from petacomm.base.errors import DataError, Interruption
-from petacomm.base.root_cause import forget_signal, raise_of_signal, root_cause
+from petacomm.base.root_cause import root_cause
+from petacomm.base.signal_errors import forget_signal, raise_of_signal
 from petacomm.base.stop_request import StopRequest
 from petacomm.cli import parser
 
@@ -23,7 +24,7 @@ def test_the_error_of_a_signal_is_the_cause_of_others():
     end, defect, told = Interruption("stopped"), TypeError("cannot compare"), DataError("no map")
     assert root_cause(defect) is defect
     with pytest.raises(Interruption):
-        raise_of_signal(end)
+        raise_of_signal(end, signal.SIGTERM)
     assert root_cause(defect) is end and root_cause(end) is end
     assert root_cause(told) is told  # the program knew what it said
     assert root_cause(SystemExit(3)).code == 3

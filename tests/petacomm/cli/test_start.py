@@ -1,11 +1,13 @@
 """Tests of the entry point of commands."""
 
+import os
 import sys
 
 import pytest
 
 from petacomm.cli import start_command, start_petacomm
 from petamap.cli import start_petamap
+from petamap.cli.main import main as petamap_main
 
 
 def test_the_exit_code_is_that_of_main(tmp_path, monkeypatch):
@@ -31,3 +33,21 @@ def test_the_commands_of_the_packages(monkeypatch, capsys, name, start):
         start()
     assert ended.value.code == 0
     assert capsys.readouterr().out.startswith(f"{name} ")
+
+
+def test_a_folder_that_was_removed_is_told_in_a_line(tmp_path, monkeypatch, capsys):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    os.rmdir(tmp_path / "gone")
+    assert petamap_main(["check", "run.toml"]) == 5
+    assert capsys.readouterr().err == (
+        "petamap: error: the current folder is not there any more (cd to one that is)\n"
+    )
+
+
+def test_an_empty_path_is_not_the_current_folder(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert petamap_main(["run", "run.toml", "--out", ""]) == 2
+    assert capsys.readouterr().err == (
+        "petamap: error: argument --out: an empty path (see petamap run --help)\n"
+    )

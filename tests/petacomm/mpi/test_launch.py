@@ -12,7 +12,7 @@ import pytest
 from commands import kill
 from mpi import MPIEXEC
 
-from petacomm.base.root_cause import forget_signal, raise_of_signal
+from petacomm.base.signal_errors import forget_signal, raise_of_signal
 from petacomm.mpi import launch
 
 # One rank is in MPI_Init when the signal comes, the other ends by it before that.
@@ -74,7 +74,7 @@ def test_signals_that_are_ignored_stay_so():
 
 def test_an_interrupt_that_went_lost_is_raised_before_mpi_starts():
     with pytest.raises(KeyboardInterrupt):
-        raise_of_signal(KeyboardInterrupt())
+        raise_of_signal(KeyboardInterrupt(), signal.SIGINT)
     try:
         with pytest.raises(KeyboardInterrupt), launch._signals_at_once():
             pytest.fail("MPI starts")
