@@ -18,6 +18,8 @@ _EPILOG = """\
 examples:
   petacomm record --out graph -- mpiexec -n 64 ./program     run it, and write graph.npz
   petacomm record --out graph.mtx -- srun -n 512 ./program   as Matrix Market, too
+  petacomm record --out graph --json -- mpiexec -n 64 ./program | jq .messages
+                                                             JSON alone: the program prints to stderr
   petacomm record show graph.npz                             what was sent, once more
   petacomm record show graph.npz --algorithms alltoall=pairwise --out pairs.csv
   petacomm record show trace/traces.otf2 --out graph         a trace of Score-P, as graph.npz
@@ -27,6 +29,7 @@ examples:
 docs/petacomm/recording.md says what is counted, profilers.md what files of other tools tell.
 """
 _RECORDED, _MPIP = ".npz", ".mpiP"
+_STDERR = 2  # file descriptor
 
 
 def add_commands(commands: Any) -> None:
@@ -62,7 +65,10 @@ def add_commands(commands: Any) -> None:
     parser.add_argument(
         "--folder", metavar="DIR", type=Path, help="for files of ranks, seen by all nodes [that of --out]"
     )
-    parser.add_argument("--json", action="store_true", help="write JSON instead of tables")
+    parser.add_argument(
+        "--json", action="store_true",
+        help="write JSON instead of tables; what the job prints goes to standard error",
+    )  # fmt: skip
     parser.set_defaults(handler=_record)
 
 
@@ -91,8 +97,9 @@ def _record(arguments: argparse.Namespace) -> int:
     path = _recording_path(arguments.out)
     if arguments.folder is not None:  # else files of ranks are written there, too
         check_writable(path.parent)
+    folder, output = arguments.folder or path.parent, _STDERR if arguments.json else None
     with progress_listener(0) as progress:
-        recording, code = run_recorded(words, arguments.folder or path.parent, arguments.mpicc, progress)
+        recording, code = run_recorded(words, folder, arguments.mpicc, progress, output)
         recording.save(path)
         if code:
             progress.warn(f"the job ended with exit code {code}; all ranks had called MPI_Finalize")

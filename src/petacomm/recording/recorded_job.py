@@ -25,7 +25,11 @@ _SECONDS = 20  # of a launcher that is asked what it is
 
 
 def run_recorded(
-    command: Sequence[str], folder: Path, compiler: str | None = None, progress: Progress | None = None
+    command: Sequence[str],
+    folder: Path,
+    compiler: str | None = None,
+    progress: Progress | None = None,
+    output: int | None = None,
 ) -> tuple[Recording, int]:
     """Run a command of a launcher, and return what its ranks sent and its exit code.
 
@@ -40,6 +44,8 @@ def run_recorded(
         MPI compiler, of the MPI that the program runs with; by default that beside the launcher.
     progress : Progress, optional
         Is told of warnings.
+    output : int, optional
+        File descriptor of the command's standard output; by default that of this process.
 
     Returns
     -------
@@ -68,7 +74,7 @@ def run_recorded(
         ranks = Path(tempfile.mkdtemp(prefix="petacomm-record-", dir=folder)).resolve()
     try:
         with in_phase("record"):
-            code = run_to_end(*with_interposer(command, library, ranks))
+            code = run_to_end(*with_interposer(command, library, ranks), stdout=output)
         try:
             recording, warnings = read_rank_files(ranks, _shown(command))
         except UserError as error:

@@ -42,6 +42,14 @@ def test_a_program_is_run_and_what_it_sent_is_shown_and_written(program, tmp_pat
     assert sorted(path.name for path in tmp_path.iterdir()) == ["graph.mtx", "graph.npz", "program.py"]
 
 
+def test_json_is_all_that_comes_out_beside_a_program_that_prints(program, tmp_path):
+    script = tmp_path / "program.py"
+    script.write_text("print('a line of the program', flush=True)\n" + script.read_text())
+    ended = petacomm("record", "--out", "graph", "--json", "--", *program, cwd=tmp_path, check=True)
+    assert json.loads(ended.stdout)["messages"] == 2
+    assert ended.stderr.count("a line of the program") == 2
+
+
 def test_a_job_that_dies_is_an_error_and_leaves_nothing(program, tmp_path):
     ended = petacomm("record", "--out", "graph", "--", *program, "die", cwd=tmp_path)
     assert ended.returncode == 3
