@@ -53,10 +53,12 @@ static void* variable(const char* name) {
 #define WORLD ((MPI_Comm)variable("ompi_mpi_comm_world"))
 #define NO_COMM ((MPI_Comm)variable("ompi_mpi_comm_null"))
 #define BYTE ((MPI_Datatype)variable("ompi_mpi_byte"))
+#define NO_OP ((MPI_Op)variable("ompi_mpi_op_no_op"))
 #else
 #define WORLD MPI_COMM_WORLD
 #define NO_COMM MPI_COMM_NULL
 #define BYTE MPI_BYTE
+#define NO_OP MPI_NO_OP
 #endif
 
 #define CALLS(do_)                                                                                       \
@@ -526,6 +528,12 @@ static int note_collective(int call, MPI_Comm comm, int root, uint64_t bytes, in
     return 1;
 }
 
+static int is_no_op(MPI_Op op) {
+    static MPI_Op none;
+    if (!none) none = NO_OP;
+    return op == none;
+}
+
 static int is_root(MPI_Comm comm, int root) {
     const Group* group = group_at(comm);
     return group->inter ? root == MPI_ROOT : root == group->rank;
@@ -602,14 +610,14 @@ PERSISTENT(Psend_init,
            note_send(comm, partner, (uint64_t)partitions* bytes_of(count, type)))
 #endif
 
-#define ATOMIC_NOTE(n)                                                   \
-    note_window(CALL_accumulate, window, partner, n* bytes_of(1, type)); \
+#define ATOMIC_NOTE(n)                                                             \
+    if (n) note_window(CALL_accumulate, window, partner, (n) * bytes_of(1, type)); \
     note_window(CALL_get, window, partner, bytes_of(1, type))
 
 SENDING(Fetch_and_op,
         (const void* data, void* result, MPI_Datatype type, int partner, MPI_Aint at, MPI_Op op,
          MPI_Win window),
-        (data, result, type, partner, at, op, window), ATOMIC_NOTE(1))
+        (data, result, type, partner, at, op, window), ATOMIC_NOTE(is_no_op(op) ? 0 : 1))
 SENDING(Compare_and_swap,
         (const void* data, const void* compared, void* result, MPI_Datatype type, int partner, MPI_Aint at,
          MPI_Win window),

@@ -97,8 +97,11 @@ NONBLOCKING(Isendrecv_replace, REPLACE, REPLACE_ARGUMENTS, MESSAGE_NOTE)
     (const void* data, COUNT count, MPI_Datatype type, void* result, COUNT n_result, \
      MPI_Datatype result_type, TARGET, MPI_Op op, MPI_Win window)
 #define GET_ADD_ARGUMENTS (data, count, type, result, n_result, result_type, TARGET_ARGUMENTS, op, window)
-#define GET_ADD_NOTE         \
-    WINDOW_NOTE(accumulate); \
+/* With MPI_NO_OP, what the caller would send is not read: these only get. */
+#define GET_ADD_NOTE             \
+    if (!is_no_op(op)) {         \
+        WINDOW_NOTE(accumulate); \
+    }                            \
     note_window(CALL_get, window, partner, bytes_of(n_result, result_type))
 
 SENDING(Put, PUT, PUT_ARGUMENTS, WINDOW_NOTE(put))
@@ -172,11 +175,12 @@ COLLECTIVE(Allgatherv, Iallgatherv,
             const DISPLACEMENT places[], MPI_Datatype result_type, MPI_Comm comm),
            (data, count, type, result, counts, places, result_type, comm),
            note_ring(comm, counts, sizeof(COUNT), result_type))
-COLLECTIVE(Reduce_scatter, Ireduce_scatter,
-           (const void* data, void* result, const COUNT counts[], MPI_Datatype type, MPI_Op op,
-            MPI_Comm comm),
-           (data, result, counts, type, op, comm),
-           EACH(i) note_block(CALL_reduce_scatter, comm, i, bytes_of(counts[i], type)))
+COLLECTIVE(
+    Reduce_scatter, Ireduce_scatter,
+    (const void* data, void* result, const COUNT counts[], MPI_Datatype type, MPI_Op op, MPI_Comm comm),
+    (data, result, counts, type, op, comm),
+    if (!group_at(comm)->inter) /* whose counts are of this side, while what it sends goes to the other */
+    EACH(i) note_block(CALL_reduce_scatter, comm, i, bytes_of(counts[i], type)))
 COLLECTIVE(Alltoallv, Ialltoallv,
            (const void* data, const COUNT counts[], const DISPLACEMENT places[], MPI_Datatype type,
             void* result, const COUNT result_counts[], const DISPLACEMENT result_places[],
