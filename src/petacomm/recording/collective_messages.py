@@ -18,7 +18,8 @@ from petacomm.schedule import CollectiveCall, list_algorithms, make_schedule, pu
 
 Parts = tuple[Int64Array, Int64Array, Int64Array]  # source, target and blocks of each message
 
-_SHORT_ALLGATHER, _LONG_REDUCE_SCATTER = 81920, 524288  # bytes of all blocks (MPICH)
+# Bytes of all blocks (MPICH).
+_SHORT_ALLGATHER, _LONG_ALLGATHER, _LONG_REDUCE_SCATTER = 81920, 524288, 524288
 _MIN_BRUCK = 8  # ranks of an all-to-all (MPICH)
 _SCHEDULED = {
     "bcast": "broadcast",
@@ -63,9 +64,9 @@ def default_algorithm(key: CollectiveKey) -> str:
     power = key.n & (key.n - 1) == 0
     total = key.n * key.size
     if key.call == "allgather":
-        if total >= _SHORT_ALLGATHER:
-            return "ring"
-        return "recursive-doubling" if power else "bruck"
+        if power and total < _LONG_ALLGATHER:
+            return "recursive-doubling"
+        return "bruck" if total < _SHORT_ALLGATHER else "ring"
     if key.call == "reduce_scatter_block":
         return "recursive-halving" if power and total < _LONG_REDUCE_SCATTER else "pairwise"
     return next(iter(_ALGORITHMS[key.call]))

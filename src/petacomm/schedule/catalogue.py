@@ -311,6 +311,7 @@ def make_schedule(call: CollectiveCall, name: str = PUBLISHED) -> Schedule:
 LONG_ON_GRID = 2048
 MAX_BRUCK, MAX_ALL_POST = 256, 32768
 SHORT_ALLREDUCE, SHORT_BROADCAST, LONG_BROADCAST = 2048, 12288, 524288
+_FEW_RANKS = 8  # fewer broadcast along a tree, whatever the size (MPICH)
 
 
 def published_algorithm(call: CollectiveCall) -> str:
@@ -341,7 +342,7 @@ def _broadcast(call: CollectiveCall) -> str:
 
 def mpich_broadcast(call: CollectiveCall) -> str:
     """Return the name of MPICH's broadcast algorithm, which needs neither a grid nor a special network."""
-    if call.n_bytes <= SHORT_BROADCAST:
+    if call.n_bytes < SHORT_BROADCAST or call.n_ranks < _FEW_RANKS:
         return "binomial"
     medium = call.n_bytes < LONG_BROADCAST and POWER_OF_TWO.holds(call)
     return "scatter-doubling" if medium else "scatter-allgather"
