@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from petacomm.base.errors import DataError
 from petacomm.recording.collective_calls import CollectiveCalls, CollectiveRow
@@ -155,7 +156,7 @@ class _Merged:
         self.inter: list[bool] = []
         self.sizes: list[int] = []
         self.ranks: list[list[int] | None] = []
-        self.direct: list[tuple[int, ...]] = []
+        self.direct: list[npt.NDArray[Any]] = [np.empty(0, MESSAGES)]  # of each rank
         self.collectives = CollectiveCalls()
         self.outside = [0, 0]
         self.spawned = 0
@@ -167,7 +168,8 @@ class _Merged:
             self.outside[i] += number
         self.spawned += file.spawned
         common = {index: self._number(index, file) for index in file.groups}
-        self.direct += [(*row[:2], common[row[2]], *row[3:]) for row in file.direct]
+        rows = [(*row[:2], common[row[2]], *row[3:]) for row in file.direct]
+        self.direct.append(np.array(rows, MESSAGES))
         calls: dict[int, Counter[CollectiveRow]] = {number: Counter() for number in common.values()}
         for phase, call, index, root, item, size, n_calls in file.collectives:
             number = common[index]
@@ -211,6 +213,6 @@ class _Merged:
         if np.isin(table["group"], mixed).any():
             warnings.append("collectives with processes outside of MPI_COMM_WORLD are not recorded")
             table = table[~np.isin(table["group"], mixed)]
-        direct = summed(np.array(self.direct, MESSAGES))
+        direct = summed(np.concatenate(self.direct))
         outside = self.outside[0], self.outside[1]
         return Recording(n_ranks, self.library, groups, direct, table, outside), warnings
