@@ -18,6 +18,7 @@ from petacomm.base.arguments import require_arrays, require_integer, require_tex
 from petacomm.base.typing import AnyArray, Int64Array
 from petacomm.collectives.executor import ExecutionTraffic, execute_schedule
 from petacomm.collectives.operations import Reduction, combining_function, operation_name
+from petacomm.collectives.result_memory import require_result
 from petacomm.mpi.agreement import agree_on_errors
 from petacomm.mpi.communicator import Communicator
 from petacomm.schedule import CollectiveCall, Schedule, ScheduleError, make_schedule, segmented
@@ -88,7 +89,7 @@ def broadcast(
     Returns
     -------
     CollectiveResult
-        With `array` as values.
+        With `array` as values; on `root` a copy of one that is read-only.
 
     Raises
     ------
@@ -103,8 +104,10 @@ def broadcast(
     >>> result.values, result.traffic.messages
     (array([0, 1, 2]), 0)
     """
+    only_read = isinstance(array, np.ndarray) and comm.rank == root and not array.flags.writeable
+    target = array.copy() if only_read else array
     return _vector_collective(
-        comm, "broadcast", array, array, "sum", root, algorithm, RankPlacement(grid, ranks), segment
+        comm, "broadcast", array, target, "sum", root, algorithm, RankPlacement(grid, ranks), segment
     )
 
 
@@ -269,6 +272,8 @@ def alltoall(
     """
     with agree_on_errors(comm):
         require_arrays(array=array)
+        target = np.empty(array.shape, array.dtype) if out is None else out
+        require_result(array, target)
         if not array.ndim or array.shape[0] != comm.size:
             raise ScheduleError(
                 f"an array of shape {array.shape} for {comm.size} ranks",
@@ -276,7 +281,6 @@ def alltoall(
             )
     place = RankPlacement(grid, None)
     schedule = agreed_schedule(comm, "alltoall", array, array.size // comm.size, 0, algorithm, place, 0)
-    target = np.empty(array.shape, array.dtype) if out is None else out
     received = _flat(np.empty(array.shape, array.dtype))
     traffic = _execute_alltoall(comm, schedule, _flat(array), received)
     target[...] = received.reshape(array.shape)
@@ -393,12 +397,7 @@ def _vector_collective(
 ) -> CollectiveResult:
     """Do a collective on a vector, in the memory of `target` if that is contiguous."""
     with agree_on_errors(comm):
-        require_arrays(array=array, out=target)
-        if target.shape != array.shape or target.dtype != array.dtype:
-            raise ScheduleError(
-                f"an array of {array.dtype} {array.shape} into one of {target.dtype} {target.shape}",
-                mend="give `out` the shape and dtype of the array",
-            )
+        require_result(array, target)
     schedule = agreed_schedule(comm, collective, array, array.size, root, algorithm, place, segment, op=op)
     work = _flat(target)
     if target is not array:

@@ -14,6 +14,7 @@ from petacomm.base.exact import LIMBS_PER_VALUE, round_sums, split_limbs
 from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.collectives.calls import SEGMENT, CollectiveResult, allreduce
 from petacomm.collectives.executor import ExecutionTraffic
+from petacomm.collectives.result_memory import require_result
 from petacomm.mpi.agreement import agree_on_errors
 from petacomm.mpi.communicator import Communicator
 from petacomm.schedule import ScheduleError
@@ -74,6 +75,8 @@ def exact_allreduce(
     """
     with agree_on_errors(comm):
         array = numeric_array(array, "array")
+        if out is not None:
+            require_result(array, out)
         lowest, limbs = _limbs_of(array)
     given = {"algorithm": algorithm, "grid": grid, "ranks": ranks, "segment": segment}
     held = lowest >= 0

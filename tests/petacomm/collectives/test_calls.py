@@ -155,6 +155,9 @@ def kinds_of_arrays(comm):
     strided = np.full((6, 8), comm.rank, np.float32)[::2, 1::3]
     assert collectives.broadcast(comm, strided, 1).values is strided
     assert (strided == 1).all()
+    given = np.full(7, comm.rank)
+    got = collectives.broadcast(comm, read_only(given) if comm.rank == 2 else given, 2).values
+    assert (got == 2).all()
     flags = np.arange(comm.size) == comm.rank
     assert collectives.allreduce(comm, flags, "or").values.all()
     transposed = np.full((3, 4), comm.rank + 1.0).T
@@ -199,6 +202,11 @@ def test_arrays_of_all_kinds():
     run_ranks(kinds_of_arrays, 5)
 
 
+def read_only(array):
+    array.flags.writeable = False
+    return array
+
+
 def wrong_calls(comm):
     me = comm.rank
     wrong = {
@@ -221,6 +229,16 @@ def wrong_calls(comm):
         "no rank 3": lambda: collectives.reduce(comm, np.zeros(4), root=3 if me == 0 else 0),
         "into one of": lambda: collectives.allreduce(comm, np.zeros(4), out=np.zeros(4 - (me == 2))),
         "Python objects": lambda: collectives.broadcast(comm, np.array([None])),
+        r"float64 \(3,\) into one of float64 \(1, 3\)": lambda: collectives.alltoall(
+            comm, np.zeros(3), out=np.zeros((1, 3) if me == 2 else 3)
+        ),
+        r"float64 \(3,\) into one of int64 \(3,\)": lambda: collectives.alltoall(
+            comm, np.zeros(3), out=np.zeros(3, (float, int)[me % 2])
+        ),
+        "read-only array": lambda: collectives.broadcast(comm, read_only(np.zeros(4))),
+        r"written to a read-only": lambda: collectives.allreduce(
+            comm, np.zeros(4), out=read_only(np.zeros(4)) if me == 1 else None
+        ),
     }
     for message, call in wrong.items():
         with pytest.raises(ScheduleError, match=message):

@@ -43,6 +43,10 @@ def wrong_values(comm):
             exact_allreduce(comm, values)
     with pytest.raises(ScheduleError, match="an exact sum of int64"):
         exact_allreduce(comm, np.arange(3))
+    last = comm.rank == comm.size - 1
+    for out in (np.zeros((3, 1)), np.zeros(3, np.float32)):
+        with pytest.raises(ScheduleError, match=r"float64 \(3,\) into one of"):
+            exact_allreduce(comm, np.ones(3), out=out if last else np.zeros(3))
 
 
 def test_a_single_process():
