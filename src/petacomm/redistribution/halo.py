@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from petacomm.base.arguments import require_integer
 from petacomm.base.errors import did_you_mean
 from petacomm.base.typing import AnyArray, Int32Array, Int64Array, UInt8Array
 from petacomm.mpi.agreement import agree
@@ -105,6 +106,7 @@ class LatticeField(MethodChoice):
         parity : int
             0 for even sites, 1 for odd sites.
         """
+        require_integer(parity, "parity", 0, _PARITIES[-1])
         if self._pending is not None:
             raise DatatypeError("a halo begins before the last one has ended", mend="`wait` before")
         if self.chosen is None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from lattices import whole_field
 from mpi import run_ranks
 
+from petacomm.base.errors import ConfigError
 from petacomm.mpi import SerialCommunicator
 from petacomm.mpi.datatypes import Datatypes
 from petacomm.redistribution.array_layout import DatatypeError
@@ -130,6 +131,8 @@ def refusals(comm):
     field = LatticeField(comm, good, method="packed")
     with pytest.raises(DatatypeError, match="no halo is pending"):
         field.wait()
+    with pytest.raises(ConfigError, match="parity: 2 is not between 0 and 1"):
+        field.exchange(2)
     field.start(0)
     with pytest.raises(DatatypeError, match="before the last one has ended"):
         field.start(1)
