@@ -217,6 +217,7 @@ class MpiCommunicator:
         )
         self.sparse_size = SPARSE_SIZE
         self.traffic: dict[str, CollectiveTraffic] = {}
+        self._n_sparse = 0  # exchanges by consensus so far
         self._node_size: int | None = None
         self._operations = {
             "sum": self.mpi.SUM,
@@ -326,26 +327,41 @@ class MpiCommunicator:
 
     @communicates
     def bcast(self, value: Any, root: int = 0) -> Any:
-        pickled = self.mpi.pickle.dumps(value) if self.rank == root else b""
-        self.count_traffic("bcast", len(pickled))
-        return self.mpi.pickle.loads(self.mpi_comm.bcast(pickled, root))
+        content = self._pickled(value) if self.rank == root else np.empty(0, np.uint8)
+        length = np.array([len(content)], np.int64)
+        self.mpi_comm.Bcast(length, root)
+        self.count_traffic("bcast", len(content))
+        if self.rank != root:
+            content = np.empty(length[0], np.uint8)
+        for begin in range(0, len(content), messages.MESSAGE_BYTES):
+            self.mpi_comm.Bcast(content[begin : begin + messages.MESSAGE_BYTES], root)
+        return self.mpi.pickle.loads(content)
 
     @communicates
     def gather(self, value: Any, root: int = 0) -> list[Any] | None:
-        pickled = self.mpi_comm.gather(self._pickled("gather", value), root)
-        return None if pickled is None else [self.mpi.pickle.loads(one) for one in pickled]
+        content, here = self._pickled(value), self.rank == root
+        counts = np.zeros(self.size, np.int64)
+        self.mpi_comm.Gather(np.array([len(content)], np.int64), counts, root)
+        self.count_traffic("gather", len(content))
+        received = np.empty(int(counts.sum()), np.uint8)
+        self.mpi_comm.Gatherv(content, (received, counts) if here else None, root)
+        return self._unpickled(received, counts) if here else None
 
     @communicates
     def allgather(self, value: Any) -> list[Any]:
-        return [
-            self.mpi.pickle.loads(one) for one in self.mpi_comm.allgather(self._pickled("allgather", value))
-        ]
+        content, counts = self._pickled(value), np.empty(self.size, np.int64)
+        self.mpi_comm.Allgather(np.array([len(content)], np.int64), counts)
+        received = np.empty(int(counts.sum()), np.uint8)
+        self.allgatherv(content, counts, received)
+        return self._unpickled(received, counts)
 
-    def _pickled(self, name: str, value: Any) -> bytes:
-        """Return an object as bytes, and count the call that sends them."""
-        pickled: bytes = self.mpi.pickle.dumps(value)
-        self.count_traffic(name, len(pickled))
-        return pickled
+    def _pickled(self, value: Any) -> AnyArray:
+        """Return an object as bytes, which are sent as they are: mpi4py would pickle them once more."""
+        return np.frombuffer(self.mpi.pickle.dumps(value), np.uint8)
+
+    def _unpickled(self, content: AnyArray, counts: Int64Array) -> list[Any]:
+        """Return the objects of all ranks, of so many bytes each."""
+        return [self.mpi.pickle.loads(one) for one in np.split(content, np.cumsum(counts)[:-1])]
 
     @communicates
     def allgather_rows(self, rows: AnyArray) -> tuple[AnyArray, Int64Array]:
@@ -372,11 +388,14 @@ class MpiCommunicator:
 
     @communicates
     def sparse_alltoallv(self, rows: AnyArray, counts: Int64Array) -> tuple[AnyArray, Int64Array]:
-        if self.size < self.sparse_size:
-            return self.alltoallv(rows, counts)
         width = messages.row_bytes(rows)
-        turn = self.traffic.setdefault("consensus", CollectiveTraffic()).calls
-        received, received_counts = exchange_by_consensus(self, messages.as_bytes(rows), counts * width, turn)
+        if self.size < self.sparse_size or not width:
+            return self.alltoallv(rows, counts)
+        # Not of `traffic`, which communicators may share: those of this one alone follow each other.
+        self._n_sparse += 1
+        received, received_counts = exchange_by_consensus(
+            self, messages.as_bytes(rows), counts * width, self._n_sparse
+        )
         n_others = int(np.count_nonzero(counts) - (counts[self.rank] > 0))
         self.count_traffic("consensus", rows.nbytes - int(counts[self.rank]) * width, n_others)
         return received.view(rows.dtype).reshape(-1, *rows.shape[1:]), received_counts // width

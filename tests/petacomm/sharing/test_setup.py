@@ -1,5 +1,7 @@
 """Set-up of sharing graphs: kernels against NumPy, owners for thousands of ranks, set-ups on ranks."""
 
+from unittest import mock
+
 import numpy as np
 import pytest
 from cases import cases
@@ -8,9 +10,10 @@ from hypothesis import strategies as st
 from mpi import run_ranks
 
 from petacomm.base.timers import Timers
-from petacomm.mpi import MpiCommunicator
+from petacomm.mpi import MpiCommunicator, communicator
 from petacomm.mpi import message_size as messages
 from petacomm.mpi import shared_memory as nodes
+from petacomm.mpi.sparse_alltoall import exchange_by_consensus
 from petacomm.sharing import SETUPS, _sharing
 from petacomm.sharing.index_map import rows_of_keys
 from petacomm.sharing.key_chunks import KeyUnion, chunk_keys, key_offsets, unchunk_keys
@@ -322,13 +325,29 @@ def sparse(comm):
             # No rank, one other, this rank, a few; two exchanges of different types in succession.
             counts = rng.integers(0, 6, comm.size) * (rng.random(comm.size) < i % 4 / 3)
             rows = rng.integers(0, 2**62, (int(counts.sum()), 3))
-            for mine in (rows, rows[:, 0].astype(np.int32)):
+            for mine in (rows, rows[:, 0].astype(np.int32), rows[:, :0]):
                 received, received_counts = comm.sparse_alltoallv(mine, counts)
                 expected, expected_counts = comm.alltoallv(mine, counts)
                 np.testing.assert_array_equal(received_counts, expected_counts)
                 np.testing.assert_array_equal(received, expected)
                 assert received.dtype == expected.dtype and received.shape == expected.shape
     assert comm.traffic["consensus"].calls == 48
+    tags_alternate(comm)
+
+
+def tags_alternate(comm):
+    """Exchanges that follow each other have different tags, whatever becomes of the traffic."""
+    turns = []
+
+    def noted(comm, send, counts, turn):
+        turns.append(turn % 2)
+        return exchange_by_consensus(comm, send, counts, turn)
+
+    with mock.patch.object(communicator, "exchange_by_consensus", noted):
+        for _ in range(3):
+            comm.sparse_alltoallv(np.arange(comm.size), np.ones(comm.size, np.int64))
+            comm.traffic.clear()
+    assert turns[0] == turns[2] != turns[1]
 
 
 @pytest.mark.parametrize("n_ranks", cases(1, 3, long=(2, 5, 8)))
