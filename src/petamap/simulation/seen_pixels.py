@@ -13,6 +13,7 @@ from petacomm.mpi import Communicator, SerialCommunicator, agree_on_errors
 from petamap.pointing import quaternion
 from petamap.pointing.compressed import CompressedPointing
 from petamap.pointing.protocol import Pointing
+from petamap.pointing.recorded import RecordedPixels
 from petamap.pointing.recorded_response import RecordedResponse
 from petamap.pointing.sampled import SampledPointing
 from petamap.sky.healpix import Healpix
@@ -47,8 +48,8 @@ class SeenPixels:
     """Pixels of a HEALPix map that detectors can see in any of their samples.
 
     Found from all samples of one line of sight, and the distance of the others from it, for compressed
-    pointing; from those of all detectors, where attitudes of each are given. Other pointing, of recorded
-    pixels, may see all of the sky. They do not depend on ranks, nor on which samples are used.
+    pointing; from those of all detectors, where attitudes of each are given, or recorded pixels of such a
+    map. Other pointing may see all of the sky. They do not depend on ranks, nor on which samples are used.
 
     Parameters
     ----------
@@ -66,10 +67,11 @@ class SeenPixels:
 
     @property
     def may_be_few(self) -> bool:
-        """Whether the sky is large, and all pointing has directions."""
-        if self.pixelization.n_side < LEAST_N_SIDE:
+        """Whether the sky is large, and all pointing tells where in it detectors look."""
+        n_side = self.pixelization.n_side
+        if n_side < LEAST_N_SIDE:
             return False
-        return all(_sight(one.pointing) is not None for one in self.pointings)
+        return all(_sight(one.pointing, n_side) is not None for one in self.pointings)
 
     def submaps(self, comm: Communicator | None = None) -> Submaps | None:
         """Return the submaps that are seen, or None for all of the sky. Collective on `comm`."""
@@ -86,14 +88,15 @@ class SeenPixels:
             chosen = np.unique(
                 np.linspace(0, len(self.pointings) - 1, min(len(self.pointings), _POINTINGS)).round()
             )
-            some = [_some_of(self.pointings[int(number)]) for number in chosen]
+            n_side = self.pixelization.n_side
+            some = [_some_of(self.pointings[int(number)], n_side) for number in chosen]
             known = self._about = (SeenPixels(self.pixelization, some, self._n_threads).submaps(),)
         return known[0] if known else None
 
     @property
     def _may_be_sampled(self) -> bool:
         """Whether some samples are much fewer than all, and no files are read for them."""
-        sights = [_sight(one.pointing) for one in self.pointings]
+        sights = [_sight(one.pointing, self.pixelization.n_side) for one in self.pointings]
         many = len(sights) > _POINTINGS or any(one is not None and one.n_samp > _SAMPLES for one in sights)
         return many and not any(hasattr(type(one), "is_read") for one in sights)
 
@@ -130,18 +133,22 @@ class SeenPixels:
     def _look_at(self, pieces: Sequence[_Piece], cells: UInt8Array) -> float:
         """Mark the cells that detectors see; return how far others are from those looked at, radians."""
         given, chosen = self.pointings[pieces[0].number]
-        pointing = _sight(given)
+        pointing = _sight(given, self.pixelization.n_side)
         assert pointing is not None
         was_read, radius = getattr(pointing, "is_read", True), 0.0
         detectors = np.arange(pointing.n_det) if chosen is None else np.array(sorted(chosen))
+        grid, shift = _CELLS, 0
         if isinstance(pointing, CompressedPointing):
             detectors, radius = _middle_one(pointing, detectors)
+        elif isinstance(pointing, RecordedPixels):  # the cells are parents of its pixels
+            grid = Healpix(self.pixelization.n_side, nest=True)
+            shift = 2 * ((grid.n_side // _CELLS.n_side).bit_length() - 1)
 
         def mark(work: tuple[int, _Piece]) -> None:
             detector, piece = work
             pixels = np.empty(piece.stop - piece.start, np.int32)
-            pointing.expand(_CELLS, detector, piece.start, piece.stop, pixels, None)
-            cells[pixels[pixels >= 0]] = 1  # attitudes that are not finite look nowhere
+            pointing.expand(grid, detector, piece.start, piece.stop, pixels, None)
+            cells[pixels[pixels >= 0] >> shift] = 1  # attitudes that are not finite look nowhere
 
         map_threads(mark, [(one, piece) for one in detectors.tolist() for piece in pieces], self._n_threads)
         if isinstance(pointing, CompressedPointing) and not was_read:
@@ -149,10 +156,13 @@ class SeenPixels:
         return radius
 
 
-def _sight(pointing: Pointing) -> CompressedPointing | SampledPointing | None:
-    """Return what has the lines of sight; None of pointing that may have no directions."""
+def _sight(pointing: Pointing, n_side: int) -> CompressedPointing | SampledPointing | RecordedPixels | None:
+    """Return what tells where in a map of n_side detectors look; None of pointing that may not tell."""
     if isinstance(pointing, RecordedResponse):
         return pointing.sight
+    if isinstance(pointing, RecordedPixels):
+        grid, has_parents = pointing.pixelization, n_side & (n_side - 1) == 0
+        return pointing if isinstance(grid, Healpix) and grid.n_side == n_side and has_parents else None
     return pointing if isinstance(pointing, CompressedPointing | SampledPointing) else None
 
 
@@ -164,9 +174,9 @@ def _middle_one(pointing: CompressedPointing, detectors: Int64Array) -> tuple[In
     return detectors[nearest : nearest + 1], radius
 
 
-def _some_of(one: DetectorPointing) -> DetectorPointing:
+def _some_of(one: DetectorPointing, n_side: int) -> DetectorPointing:
     """Return samples at equal distances, or detectors of which each looks by itself."""
-    pointing, stride = _sight(one.pointing), -(-one.pointing.n_samp // _SAMPLES)
+    pointing, stride = _sight(one.pointing, n_side), -(-one.pointing.n_samp // _SAMPLES)
     if isinstance(pointing, CompressedPointing):
         return one if stride == 1 else DetectorPointing(pointing.decimated(stride), one.detectors)
     numbers = sorted(range(one.pointing.n_det) if one.detectors is None else one.detectors)

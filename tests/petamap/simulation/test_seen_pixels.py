@@ -67,6 +67,15 @@ def recorded(pointing, lost=()):
     return SampledPointing(lambda one, start, stop: attitudes[one, start:stop], pointing.n_det, N_SAMP, ones)
 
 
+def as_pixels(pointing, grid, lost=()):
+    """Return pointing of which the pixels of each sample and detector are recorded, none of lost samples."""
+    pixels = np.empty((pointing.n_det, N_SAMP), np.int32)
+    for number, row in enumerate(pixels):
+        pointing.expand(grid, number, 0, N_SAMP, row, None)
+    pixels[:, list(lost)] = -1
+    return RecordedPixels(pixels, grid)
+
+
 def observation(pointing, name="patch", uid=1):
     names = tuple(f"d{number}" for number in range(pointing.n_det))
     return Observation(name, uid, pointing.n_samp, 10.0, names, pointing=pointing)
@@ -122,7 +131,7 @@ def test_little_is_held_of_a_small_patch():
 
 def test_where_all_is_held():
     around = all_around()
-    recorded = RecordedPixels(np.zeros((1, N_SAMP), np.int32), Healpix(256))
+    recorded = RecordedPixels(np.zeros((1, N_SAMP), np.int32), Healpix(512))  # of other pixels
     assert SeenPixels(Healpix(256), [DetectorPointing(around, None)]).submaps() is None
     assert (
         SeenPixels(
@@ -156,6 +165,34 @@ def test_recorded_attitudes_have_the_bits_of_the_whole_sky():
     for pointing in (recorded(patch()), RecordedResponse(patch(), None, None, lambda detector: 1.0)):
         (found,) = spectra_source().extend([observation(pointing)])
         (signal,) = found.signals
+        assert len(signal.sky.values) < 0.1 * 12 * 256**2
+        assert np.array_equal(read(signal), read(whole_of(signal)))
+
+
+@settings(max_examples=20)
+@given(
+    lon=st.floats(-3.2, 3.2), lat=st.floats(-1.57, 1.57), spread=st.floats(0, 0.6),
+    nest=st.booleans(), given_nest=st.booleans(), n_side=st.sampled_from([256, 1024]),
+)  # fmt: skip
+def test_all_recorded_pixels_are_held(lon, lat, spread, nest, given_nest, n_side):
+    scan = patch(lon, lat, offsets=((0, 0), (spread, 0.0), (-spread, spread / 2)))
+    recorded_pixels = as_pixels(scan, Healpix(n_side, given_nest), lost=[3, 599])
+    seen = SeenPixels(Healpix(n_side, nest), [DetectorPointing(recorded_pixels, None)], 3)
+    submaps = seen.submaps()
+    assert submaps.held.mean() < 0.1
+    pixels = np.empty(N_SAMP, np.int32)
+    for detector in range(3):
+        recorded_pixels.expand(Healpix(n_side, nest), detector, 0, N_SAMP, pixels, None)
+        rows = submaps.rows_of(pixels)
+        assert (rows[[3, 599]] == -1).all() and (np.delete(rows, [3, 599]) >= 0).all()
+    first = SeenPixels(Healpix(n_side, nest), [DetectorPointing(recorded_pixels, frozenset([0]))]).submaps()
+    assert not (first.held & ~submaps.held).any()
+
+
+def test_recorded_pixels_have_the_bits_of_the_whole_sky():
+    both = observation(as_pixels(patch(), Healpix(256, nest=False))), observation(patch(lat=0.7), "b", 2)
+    for one in spectra_source().extend(both):
+        (signal,) = one.signals
         assert len(signal.sky.values) < 0.1 * 12 * 256**2
         assert np.array_equal(read(signal), read(whole_of(signal)))
 
