@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,6 +37,13 @@ class PartRuns:
         """Return the parts that samples [start, stop) are in, increasing."""
         first = int(np.searchsorted(self.starts, start, side="right")) - 1
         return np.unique(self.parts[max(first, 0) : np.searchsorted(self.starts, stop)])
+
+    def within(self, start: int, stop: int) -> Iterator[tuple[int, int, int]]:
+        """Yield begin, end and part of the runs of samples [start, stop)."""
+        ends = [*self.starts[1:].tolist(), stop]
+        for begin, end, part in zip(self.starts.tolist(), ends, self.parts.tolist(), strict=True):
+            if max(begin, start) < min(end, stop):
+                yield max(begin, start), min(end, stop), part
 
     def joined(self) -> PartRuns:
         """Return the runs with all parts as one."""

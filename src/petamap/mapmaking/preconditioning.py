@@ -33,7 +33,7 @@ _STEEP = 150
 SAMPLES_PER_VISIT = 2.5
 # With templates the model has the map's pixels: where a visit has 1.2 samples, bins of azimuth take 17
 # iterations then and 75, in five times the time, with coarser ones.
-_WITH_TEMPLATES = 1.0
+SAMPLES_PER_VISIT_WITH_TEMPLATES = 1.0
 _COARSEST = 6
 # Most amplitudes that streams have in common and connect, and most squares of such sets, of which each rank
 # has the inverse: 2048 take 8 s to invert, 50 MB, and 10 ms in each product with the model.
@@ -135,7 +135,7 @@ def plan_preconditioner(
         noises, modes = _fitted(projection, noise, comm)
     else:
         noises, modes = destriping, []
-    least = _WITH_TEMPLATES if amplitudes else SAMPLES_PER_VISIT
+    least = SAMPLES_PER_VISIT_WITH_TEMPLATES if amplitudes else SAMPLES_PER_VISIT
     level, per_visit = _choose_level(projection, least, comm)
     blocks = projection.local.blocks
     steps = np.array([one.step for one in noises], np.int64)[blocks[:, 5]]

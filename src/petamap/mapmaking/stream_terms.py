@@ -171,7 +171,7 @@ class StreamTerms:
         sizes, hubs, edges = [], dict[Hashable, int](), []
         for number, ((name, *_), streams) in enumerate(groups):
             names = [template.name for template in self.templates(streams[0])]
-            sizes.append(self._counts(streams[0])[names.index(name)])
+            sizes.append(self.counts(streams[0])[names.index(name)])
             for stream in streams:
                 one = self.layout.streams[stream]
                 joint = self._observation(stream).common_noise
@@ -191,7 +191,7 @@ class StreamTerms:
             If there are too many, or streams with the same amplitudes have other numbers of them.
         """
         own = self._ranges(stream)
-        for number, n_amplitudes in enumerate(self._counts(stream)):
+        for number, n_amplitudes in enumerate(self.counts(stream)):
             first = self.group(stream, number)[0]
             if first != stream:
                 names = [template.name for template in self.templates(first)]
@@ -206,14 +206,23 @@ class StreamTerms:
 
     def _ranges(self, stream: int) -> list[Int64Array]:
         """Return the keys that the amplitudes of each term have if they are not shared."""
-        counts = self._counts(stream)
+        counts = self.counts(stream)
         return np.split(self.keys(stream, sum(counts)), np.cumsum(counts)[:-1]) if counts else []
 
-    def _counts(self, stream: int) -> list[int]:
+    def counts(self, stream: int) -> list[int]:
         """Return the number of amplitudes of each term of a stream, which need no functions."""
         one = self.layout.streams[stream]
         terms = self._terms(one.observation, one.interval)
         return [terms[number].n_amplitudes for number in self._numbers(stream)]
+
+    def sharing_keys(self, stream: int) -> list[Hashable]:
+        """Return what is equal for terms that have the same amplitudes, of each term of a stream."""
+        keys: list[Hashable] = []
+        for number, template in enumerate(self.templates(stream)):
+            sharing = _sharing(template)
+            shared = None if sharing is None else self._group_key(stream, template.name, sharing)
+            keys.append((stream, number) if shared is None else shared)
+        return keys
 
     @cached_property
     def _groups(self) -> dict[_GroupKey, list[int]]:

@@ -67,6 +67,8 @@ class WeightSums:
     ----------
     sample : SkySample
     stokes : Stokes
+    n_maps : int
+        Maps that have pixels of their own.
 
     Attributes
     ----------
@@ -74,9 +76,9 @@ class WeightSums:
         For each region of the sky its number among those that are summed, or -1.
     """
 
-    def __init__(self, sample: SkySample, stokes: Stokes) -> None:
-        self._sample, self._stokes = sample, stokes
-        step = -(-(len(sample.regions) << sample.shift) // _MOST_PIXELS)
+    def __init__(self, sample: SkySample, stokes: Stokes, n_maps: int = 1) -> None:
+        self._sample, self._stokes, self._n_maps = sample, stokes, n_maps
+        step = -(-n_maps * sample.n_sampled // _MOST_PIXELS)
         self._of_sample = np.arange(len(sample.regions))[::step]
         self.regions: Int32Array = np.full(sample.stratum_edges[-1], -1, np.int32)
         self.regions[sample.regions[self._of_sample]] = np.arange(len(self._of_sample))
@@ -91,18 +93,24 @@ class WeightSums:
 
     @property
     def rows(self) -> Int64Array:
-        """Sums of this thread: int64 (n_pixels, row)."""
+        """Sums of this thread, map after map: int64 (n_maps n_pixels, row)."""
         if not hasattr(self._own, "rows"):
-            n_pixels = len(self._of_sample) << self._sample.shift
+            n_pixels = self._n_maps * self._n_pixels
             self._own.rows = np.zeros((n_pixels, weights_row(self._stokes.n)), np.int64)
             with self._lock:
                 self._all.append(self._own.rows)
         rows: Int64Array = self._own.rows
         return rows
 
-    def kernel_arguments(self) -> tuple[Int32Array, Int64Array, int, float]:
-        """Return what kernels need to add to the sums of this thread."""
-        return self.regions, self.rows, self._stokes.n, _SCALE
+    @property
+    def _n_pixels(self) -> int:
+        """Pixels of a map that are summed."""
+        return len(self._of_sample) << self._sample.shift
+
+    def kernel_arguments(self, number: int = 0) -> tuple[Int32Array, Int64Array, int, float]:
+        """Return what kernels need to add to the sums of a map in this thread."""
+        n = self._n_pixels
+        return self.regions, self.rows[number * n : (number + 1) * n], self._stokes.n, _SCALE
 
     def count(self, n: int, n_unused: int) -> None:
         """Count samples that were looked at, some of which are flagged or outside the map."""
@@ -110,12 +118,13 @@ class WeightSums:
             self._n_used += n - n_unused
             self._n_unused += n_unused
 
-    def add(self, pixels: Int32Array, angles: UInt32Array | None, efficiency: float) -> None:
-        """Add samples that are sound: their pixels and, but for intensity alone, response angles."""
+    def add(self, pixels: Int32Array, angles: UInt32Array | None, efficiency: float, number: int = 0) -> None:
+        """Add samples that are sound to a map: their pixels and, but for intensity alone, response angles."""
         shift = self._sample.shift
         regions = self.regions[pixels >> shift]
         places = np.where(regions < 0, np.int32(-1), (regions << shift) + (pixels & ((1 << shift) - 1)))
-        _mapmaking.add_weights(places, angles, None, 1.0, efficiency, self._stokes.n, 1.0, _SCALE, self.rows)
+        _, rows, n_stokes, scale = self.kernel_arguments(number)
+        _mapmaking.add_weights(places, angles, None, 1.0, efficiency, n_stokes, 1.0, scale, rows)
 
     def unused(self, rcond_min: float, rcond_solved: float) -> UnusedSamples:
         """Return what will not be used: pixels are cut, or not solved for, as `pixel_statistics` says."""
@@ -132,7 +141,8 @@ class WeightSums:
             ~solvable(rows, _SCALE, self._stokes, least)
             for least in (rcond_min, min(rcond_solved, rcond_min))
         )
-        weights = self._sample.weights[self._of_sample[seen >> self._sample.shift]]
+        regions = (seen % self._n_pixels) >> self._sample.shift
+        weights = self._sample.weights[self._of_sample[regions]]
         n_samples = weights * hits[seen]
         in_unsolved = (1 - flagged) * float(n_samples @ unsolved / n_samples.sum())
         return UnusedSamples(float(weights @ cut / weights.sum()), in_unsolved, flagged)

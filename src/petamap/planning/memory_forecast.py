@@ -153,7 +153,7 @@ class MemoryForecast:
             n_ranks=forecast.size,
             n_threads=threads,
             n_rhs=max(self.n_rhs, RIGHT_HAND_SIDES) if self._estimates else self.n_rhs,
-            partial=is_partial(self.run.pixelization, round(forecast.n_global.value)),
+            partial=not self.run.parts and is_partial(self.run.pixelization, round(forecast.n_global.value)),
         )
         name = self.config.comm.reduction
         if name not in ALGORITHMS or not ALGORITHMS[name].allreduce_only:
@@ -203,13 +203,17 @@ class MemoryForecast:
         )
 
     def _bands_bytes(self, sizes: Sizes) -> int:
-        """Return what maps of bands and components take beside one map, all bands being in each pixel."""
+        """Return what maps of bands and components take beside the pixels that are foreseen.
+
+        Where these are those of one map, all bands are in each.
+        """
         n_bands, n_components = len(self.config.bands), len(self.config.components)
         if not n_bands:
             return 0
-        more = replace(sizes, n_held=n_bands * sizes.n_held, n_owned=n_bands * sizes.n_owned)
+        each = 1 if self.run.parts else n_bands
+        more = replace(sizes, n_held=each * sizes.n_held, n_owned=each * sizes.n_owned)
         index = (n_bands - 1) * (sizes.n_pix // 8 + sizes.n_pix // 16)
-        components = component_bytes(more.n_owned, sizes.n_owned, n_components, sizes.n_stokes)
+        components = component_bytes(more.n_owned, more.n_owned // n_bands, n_components, sizes.n_stokes)
         return index + max(map_bytes(more)) - max(map_bytes(sizes)) + components
 
     def _filters(self, threads: int) -> int:
@@ -246,7 +250,7 @@ class SampledFunctions:
         self._run, n = run, len(run.layout.streams)
         self._some: list[StreamFunctions] = []
         if has_templates(run.observations):
-            terms = StreamTerms(with_temperature(run.observations, _assumed_sky(run)), run.layout)
+            terms = StreamTerms(with_temperature(run.observations, assumed_sky(run)), run.layout)
             chosen = np.unique(np.linspace(0, n - 1, min(n, _N_STREAMS)).round().astype(np.int64))
             self._some = [terms.functions(stream) for stream in chosen.tolist()]
 
@@ -269,7 +273,7 @@ class SampledFunctions:
         return round(held.weight * n_amplitudes), round(held.weight * own) + shared
 
 
-def _assumed_sky(run: ScannedRun) -> Sky:
+def assumed_sky(run: ScannedRun) -> Sky:
     """Return a sky in the place of the run's own map, on which no size depends."""
     expands = all(isinstance(one.pointing, CompressedPointing) for one in run.observations)
     pixels = Healpix(1) if expands else run.pixelization

@@ -17,10 +17,11 @@ from collections.abc import Sequence
 from petamap.data.config import RunConfig
 from petamap.data.observation import Observation
 from petamap.mapmaking.map_outputs import MADE_APART, product_kinds
-from petamap.planning.rank_traffic import ModelSizes, RankSizes, Sent, small_collectives
+from petamap.mapmaking.own_temperature import needs_own_temperature
+from petamap.mapmaking.preconditioning import has_templates
+from petamap.planning.model_bounds import DOT_BYTES, ModelBounds
+from petamap.planning.rank_traffic import RankSizes, Sent, small_collectives
 from petamap.planning.reduction_bounds import (
-    KeySizes,
-    OwnerBounds,
     choice_of_reduction,
     counted_alltoall,
     elementwise_max,
@@ -29,16 +30,12 @@ from petamap.planning.reduction_bounds import (
     pixel_reduction,
 )
 
-# Bytes of one dot product: 60 limbs of 64 bits.
-_DOT_BYTES = 480
-# Bytes of a visit of the model of two levels, and the highest degree of its polynomial.
-_VISIT_BYTES, _MOST_DEGREE = 24, 12
 # Pickled bytes of the band of one kind of stream, and of a phase's cost on one rank.
 _BAND_BYTES, _COST_BYTES = 128, 256
 
 
 class MessageBounds:
-    """Bounds of all phases of a run with one reduction, without templates.
+    """Bounds of all phases of a run with one reduction, without its splits (`bound_phases`).
 
     With P ranks, k values a pixel, r_o rows sent to m_o owners and r_g rows to m_g holders of ghosts:
     a reverse call of "owner" on w values sends m_o messages of 8 w r_o bytes in all, a forward one m_g of
@@ -54,6 +51,7 @@ class MessageBounds:
     def __init__(self, sizes: RankSizes, reduction: str = "owner") -> None:
         self.sizes = sizes
         self.pixels, self.gaps = pixel_reduction(sizes, reduction), gap_reduction(sizes, reduction)
+        self.model = ModelBounds(sizes)
 
     def phases(self, iterations: int) -> dict[str, Sent]:
         """Return the bound of each phase, in the order of a run, with the dot products apart.
@@ -115,18 +113,18 @@ class MessageBounds:
         return small_collectives(16).plus(Sent(0.0, 4.0, 8 * looked_at)) if looked_at else Sent()
 
     def pointing(self) -> Sent:
-        """Return the bound of finding pixels: 24 small collectives agree on memory and what is read."""
-        return small_collectives(24)
+        """Return the bound of finding pixels: 32 small collectives agree on memory and what is read."""
+        return small_collectives(32)
 
     def reduction_plan(self) -> Sent:
-        """Return the bound of the plans of pixels and of unknown samples."""
+        """Return the bound of the plans of pixels and of unknowns beside them."""
         one = self.sizes
         pixels = self.pixels.set_up()
         if one.gather_sift:
             pixels = gathered_graph(one, self.pixels.keys).plus(self.pixels.row_lists())
         gaps = small_collectives(6)
-        if one.n_gaps:
-            gaps = gaps.plus(self.gaps.set_up(), small_collectives(4))
+        if one.n_beside:
+            gaps = gaps.plus(self.gaps.set_up(), small_collectives(12))
         return pixels.plus(gaps, small_collectives(12))
 
     @property
@@ -145,45 +143,9 @@ class MessageBounds:
         return hits.times(2).plus(matrices, self.pixels.forward(1), used, small_collectives(32))
 
     def preconditioner(self) -> Sent:
-        """Return the bound of the block-diagonal one: k (k + 1) / 2 values from owners to ghosts."""
+        """Return the bound of blocks, k (k + 1) / 2 values from owners to ghosts, and of models."""
         blocks = self.forward(8 * self.triangle, 8)
-        return blocks.plus(small_collectives(8), self.model_set_up())
-
-    def model_set_up(self) -> Sent:
-        """Return the bound of the model of two levels: visits go to the ranks that have whole streams.
-
-        Its exchanges are those of 8 iterations, and of a coarse matrix of 36 columns, eight at once.
-        """
-        model = self.sizes.model
-        if model is None:
-            return Sent()
-        one, rows = self.sizes, (model.to_owners, model.to_ghosts)
-        visits = counted_alltoall(one, 8 * one.others(4.0), _VISIT_BYTES * model.n_visits)
-        visits = visits.plus(counted_alltoall(one, 0.0, 8 * model.n_keys).times(9))
-        keys = KeySizes(model.n_keys, model.n_chunks, 2 * model.n_keys, 0.0, {"owner": rows})
-        plans = OwnerBounds(one, keys).set_up()
-        exchanges = self.model_exchange(model).times(10).plus(self.model_exchange(model, 8).times(6))
-        sums = Sent(0.0, 1.0, 8 * 12 * self.sizes.n_stokes * 8).times(40)
-        return plans.times(3).plus(visits, exchanges, sums, self.dot_products(12), small_collectives(120))
-
-    def model_exchange(self, model: ModelSizes, width: int = 1) -> Sent:
-        """Return a reduction and a broadcast of pixels of the model, 8 k bytes a row each way and vector."""
-        to_owners, to_ghosts = model.to_owners, model.to_ghosts
-        n_bytes = 8 * self.sizes.n_stokes * width * (to_owners.rows + to_ghosts.rows)
-        return Sent(to_owners.messages + to_ghosts.messages, 0.0, n_bytes)
-
-    def model_solution(self) -> Sent:
-        """Return the bound of one application of two levels: a polynomial of degree 12 at most.
-
-        Each degree is an exchange of the model's pixels, the sums of 12 groups, and their sizes.
-        """
-        model = self.sizes.model
-        if model is None:
-            return Sent()
-        sums = Sent(0.0, 1.0, 8 * 12 * self.sizes.n_stokes).plus(small_collectives(3))
-        gaps = self.gaps.reverse(8).plus(self.gaps.forward(8)).times(2)
-        more = gaps.plus(self.ghosts(8 * self.sizes.n_stokes, 8), small_collectives(4))
-        return self.model_exchange(model).plus(sums).times(_MOST_DEGREE).plus(more)
+        return blocks.plus(small_collectives(8), self.model.set_up(self.application()))
 
     def data(self) -> Sent:
         """Return the bound of the right-hand sides: two words of each of the k values of both maps."""
@@ -202,16 +164,19 @@ class MessageBounds:
 
     def dot_products(self, iterations: int) -> Sent:
         """Return the bound of dot products: two an iteration and two more, 60 limbs of 8 bytes each."""
-        return Sent(0.0, 1.0, _DOT_BYTES).times(2 * iterations + 2)
+        return Sent(0.0, 1.0, DOT_BYTES).times(2 * iterations + 2)
 
     def iterations(self, iterations: int) -> Sent:
         """Return the bound of the solver: an application and its dot products an iteration, and one more.
 
+        A preconditioner with a model is applied once more, and where ranks keep ghosts these get its values.
         Beside them are the largest values of a vector, one small collective an iteration, and the pace of
         checkpoints, at most one more.
         """
         applied = self.application().times(iterations + 1)
-        solved = self.model_solution().times(iterations + 2)
+        solved = self.model.solution()
+        if self.model.is_there:
+            solved = solved.plus(self.ghosts(8 * self.sizes.n_stokes, 8)).times(iterations + 2)
         small = small_collectives(2 * iterations + 16)
         return applied.plus(solved, self.dot_products(iterations), small)
 
@@ -221,24 +186,42 @@ class MessageBounds:
         Each product is three all-to-alls at most and 10 small collectives; hashes of 4096 rows go to rank 0.
         """
         one = self.sizes
-        others, n = one.others(one.n_owned), len(one.product_columns)
+        others, n = one.others(one.n_owned), len(one.product_columns) * one.n_maps
         columns = float(sum(one.product_columns))
-        slabs = counted_alltoall(one, others, 8 * one.n_owned)
+        none = counted_alltoall(one, others, 0.0)
+        slabs = none.times(one.n_maps).plus(Sent(0.0, 0.0, 8 * one.n_owned))
         if one.partial:
-            slabs = slabs.plus(Sent(0.0, 1.0, 8 * math.ceil(one.n_pix / 4096)))
+            slabs = slabs.plus(Sent(0.0, 1.0, 8 * math.ceil(one.n_pix / 4096)).times(one.n_maps))
         moved = Sent(n * others, 0.0, 8 * columns * one.n_owned).plus(
             counted_alltoall(one, 0.0, 0.0).times(n)
         )
         hashes = counted_alltoall(one, 1.0, 40 * math.ceil(one.n_pix / 4096 / one.size)).times(n)
-        return slabs.plus(moved, hashes, small_collectives(11 * n + 8))
+        return slabs.plus(moved, hashes, small_collectives(11 * n + 8 * one.n_maps), self._amplitudes())
+
+    def _amplitudes(self) -> Sent:
+        """Return the bound of the table of amplitudes: 16 bytes each to rank 0, which all holders know."""
+        own = self.sizes.amplitudes
+        if own is None or self.sizes.binned_only:
+            return Sent()
+        return self.gaps.forward(8).plus(Sent(0.0, 2.0, 16 * own.n_held + 512), small_collectives(8))
 
     def summary(self) -> Sent:
         """Return the bound of the summary: 24 collectives, and what each phase cost a rank."""
         return small_collectives(24).plus(Sent(0.0, 2.0, 16 * _COST_BYTES))
 
 
+# Phases in which systems of parts of the data send, beside those of the run.
+_OF_SPLITS = (
+    "pointing", "reduction plan", "weights", "preconditioner", "data", "iterations", "dot products",
+    "products",
+)  # fmt: skip
+
+
 def bound_phases(sizes: RankSizes, iterations: int) -> dict[str, Sent]:
     """Bound each phase, in the order of a run, with the reduction that it has or any that it may choose.
+
+    A split has the system of the maps of its parts, and one of a map for all of them where some of its data
+    make none; as many iterations are bounded in each.
 
     Parameters
     ----------
@@ -246,6 +229,25 @@ def bound_phases(sizes: RankSizes, iterations: int) -> dict[str, Sent]:
     iterations : int
         Of the solver.
     """
+    phases = _bound_system(sizes, iterations)
+    for parts in sizes.splits:
+        common = _pixels_forward(sizes, 2)  # which pixels of the run are cut, and not solved for
+        of_parts, of_all = _bound_system(parts, iterations), _bound_system(sizes, iterations)
+        for name in _OF_SPLITS:
+            if name in phases:
+                more = (of_parts[name],) if name == "products" else (of_parts[name], of_all[name])
+                phases[name] = phases[name].plus(*more, *(common,) * (name == "weights"))
+    return phases
+
+
+def _pixels_forward(sizes: RankSizes, n_bytes: float) -> Sent:
+    """Return the most that any of the reductions of a run sends for values of owners at all holders."""
+    calls = (pixel_reduction(sizes, name).forward(n_bytes) for name in sizes.reductions)
+    return elementwise_max(*calls) if sizes.size > 1 else Sent()
+
+
+def _bound_system(sizes: RankSizes, iterations: int) -> dict[str, Sent]:
+    """Bound each phase of a run without splits."""
     found = [MessageBounds(sizes, name).phases(iterations) for name in sizes.reductions]
     phases = {name: elementwise_max(*(one[name] for one in found)) for name in found[0]}
     if sizes.is_chosen and sizes.size > 1:
@@ -254,25 +256,32 @@ def bound_phases(sizes: RankSizes, iterations: int) -> dict[str, Sent]:
     return phases
 
 
-def unbounded_parts(config: RunConfig, observations: Sequence[Observation]) -> tuple[str, ...]:
+def unbounded_parts(
+    config: RunConfig, observations: Sequence[Observation], *, thinned: bool = False
+) -> tuple[str, ...]:
     """Return what of a run sends more than the bounds say, by name.
 
     Parameters
     ----------
     config : RunConfig
     observations : sequence of Observation
+    thinned : bool
+        Whether the scan was thinned out, of which parts and amplitudes are not looked at.
     """
     simulated = all(
         type(one.pointing).__module__.startswith(("petamap.pointing.", "petamap.simulation."))
         for one in observations
     )
+    apart = set(MADE_APART) - {"amplitudes"}
     asked = {
-        "templates": any(one.templates for one in observations),
-        "bands": bool(config.bands),
-        "splits": bool(config.splits),
+        "templates": thinned and has_templates(observations),
+        "bands": thinned and bool(config.bands),
+        "splits": thinned and bool(config.splits),
+        "maps of components": bool(config.components),
         "the search for glitches": config.glitches.find != "none",
         "the estimate of the noise": config.noise.kernel == "estimate",
-        "products made apart": not set(MADE_APART).isdisjoint(product_kinds(config, observations)),
+        "rounds that find the temperature that leaks": needs_own_temperature(observations),
+        "products made apart": not apart.isdisjoint(product_kinds(config, observations)),
         "tables of files": not simulated,
     }
     return tuple(name for name, present in asked.items() if present)

@@ -17,9 +17,12 @@ from petacomm.base.typing import BoolArray, Int32Array, Int64Array
 from petacomm.costs.occupancy import Occupancy
 from petacomm.costs.partner_estimates import RankSample
 from petacomm.sharing.sharing_graph import hash_runs, offsets_from_counts
+from petamap.data.observation import Observation
+from petamap.data.parts import NO_PART
 from petamap.planning.rank_samples import SampleDistribution
 from petamap.planning.scanned_run import ScannedRun
 from petamap.planning.sky_regions import SkySample
+from petamap.pointing.compressed import CompressedPointing
 
 # Time samples expanded at a time, and by all ranks of the sampled nodes.
 _CHUNK = 1 << 17
@@ -110,33 +113,81 @@ def nodes_of_sky_sample(occupancy: Occupancy, sample: SkySample, ranks_per_node:
 
 
 def rank_pixels(run: ScannedRun, distribution: SampleDistribution, rank: int) -> Int64Array:
-    """Return the pixels that a rank holds, increasing: int64 (n_keys,)."""
-    layout, pixelization = run.layout, run.pixelization
-    index = _mapmaking.PixelIndex(pixelization.n_pix)
-    pixels = np.empty(_CHUNK, np.int32)
-    gains = np.empty(_CHUNK, np.float32)
-    for row in np.flatnonzero(distribution.ranks == rank).tolist():
-        number = int(distribution.streams[row])
-        stream = layout.streams[number]
-        base = stream.start - layout.streams.key(number)
-        start, stop = stream.recorded_range(
-            int(distribution.begin[row]) + base, int(distribution.end[row]) + base
-        )
-        observation = run.observations[stream.observation]
-        pointing = observation.pointing
-        assert pointing is not None
-        for first in range(start, stop, _CHUNK):
-            n = min(_CHUNK, stop - first)
-            weights = gains[:n] if pointing.has_gains else None
-            pointing.expand(pixelization, stream.detector, first, first + n, pixels[:n], None, weights)
-            flags = np.zeros(n if observation.flags else 0, np.uint8)
-            for source in observation.flags:
-                source.or_flags(stream.detector, first, first + n, flags)
-            index.mark(pixels[:n][flags == 0] if observation.flags else pixels[:n])
+    """Return the keys of the pixels that a rank holds, increasing: int64 (n_keys,)."""
+    index = _mapmaking.PixelIndex(run.n_maps * run.pixelization.n_pix)
+    for (number, detector, part), found in _stretches(run, distribution, rank).items():
+        for start, stop in _joined(found):
+            _mark(run, number, detector, start, stop, part, index)
     index.number()
     keys = np.empty(index.n_local, np.int64)
     index.keys(keys)
     return keys
+
+
+def _stretches(
+    run: ScannedRun, distribution: SampleDistribution, rank: int
+) -> dict[tuple[int, int, int], list[tuple[int, int]]]:
+    """Return the samples [start, stop) of a rank by observation, detector and part.
+
+    Of detectors that look alike, as the two of a pair, the first stands for all.
+    """
+    found: dict[tuple[int, int, int], list[tuple[int, int]]] = {}
+    first, last = np.searchsorted(distribution.ranks, [rank, rank + 1])
+    for row in range(int(first), int(last)):
+        number = int(distribution.streams[row])
+        stream = run.layout.streams[number]
+        base = stream.start - run.layout.streams.key(number)
+        start, stop = stream.recorded_range(
+            int(distribution.begin[row]) + base, int(distribution.end[row]) + base
+        )
+        detector = _first_alike(run.observations[stream.observation], stream.detector)
+        runs = None if run.parts is None else run.parts.of(stream.observation, stream.detector)
+        for begin, end, part in [(start, stop, 0)] if runs is None else runs.within(start, stop):
+            if part != NO_PART:
+                found.setdefault((stream.observation, detector, part), []).append((begin, end))
+    return found
+
+
+def _first_alike(observation: Observation, detector: int) -> int:
+    """Return the first detector that has the pixels and flags of one, sample by sample."""
+    pointing = observation.pointing
+    if observation.flags or not isinstance(pointing, CompressedPointing):
+        return detector
+    sights = pointing.sight_of
+    return int(np.flatnonzero(sights == sights[detector])[0])
+
+
+def _joined(stretches: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return stretches of samples, those that overlap or touch as one."""
+    joined: list[tuple[int, int]] = []
+    for start, stop in sorted(stretches):
+        if joined and start <= joined[-1][1]:
+            joined[-1] = joined[-1][0], max(joined[-1][1], stop)
+        else:
+            joined.append((start, stop))
+    return joined
+
+
+def _mark(
+    run: ScannedRun, number: int, detector: int, start: int, stop: int, part: int,
+    index: _mapmaking.PixelIndex,
+) -> None:  # fmt: skip
+    """Mark the pixels of samples [start, stop) of a detector, of one part."""
+    observation = run.observations[number]
+    pointing = observation.pointing
+    assert pointing is not None
+    pixels, gains = np.empty(_CHUNK, np.int32), np.empty(_CHUNK, np.float32)
+    for first in range(start, stop, _CHUNK):
+        n = min(_CHUNK, stop - first)
+        weights = gains[:n] if pointing.has_gains else None
+        seen = pixels[:n]
+        pointing.expand(run.pixelization, detector, first, first + n, seen, None, weights)
+        flags = np.zeros(n if observation.flags else 0, np.uint8)
+        for source in observation.flags:
+            source.or_flags(detector, first, first + n, flags)
+        if part:
+            seen[seen >= 0] += np.int32(part * run.pixelization.n_pix)
+        index.mark(seen[flags == 0] if observation.flags else seen)
 
 
 def select_ranks(occupancy: Occupancy, ranks: Int64Array) -> Occupancy:

@@ -23,8 +23,10 @@ from petacomm.base.typing import Int32Array, Int64Array
 from petacomm.costs.occupancy import Occupancy
 from petacomm.mpi import Communicator, SerialCommunicator, agree_on_errors
 from petamap.data.observation import Observation
+from petamap.data.parts import NO_PART
 from petamap.mapmaking.distribution import distribute
 from petamap.planning.cut_pixels import WeightSums
+from petamap.planning.range_parts import part_edges, parts_of_ranges
 from petamap.planning.rank_samples import SampleDistribution
 from petamap.planning.scanned_run import ScannedRun
 from petamap.planning.sky_regions import SkySample
@@ -53,7 +55,7 @@ class PixelCoverage:
     offsets : int64 (n_ranges + 1,)
         The pixels of range i are ``pixels[offsets[i]:offsets[i + 1]]``.
     pixels : int32 (offsets[-1],)
-        Distinct pixels of each range, as numbers within the sample.
+        Distinct pixels of each range, as numbers within the sample: ``k n_sampled + i`` of those of map k.
     """
 
     sample: SkySample
@@ -62,7 +64,10 @@ class PixelCoverage:
     pixels: Int32Array
 
     def occupancy(self, distribution: SampleDistribution) -> Occupancy:
-        """Return the occupancy of the sample's pixels by the ranks of a distribution."""
+        """Return the occupancy of the sample's pixels by the ranks of a distribution.
+
+        Keys are those of `ScannedRun.parts`.
+        """
         begins = self.offsets[np.searchsorted(self.edges, distribution.begin)]
         ends = self.offsets[np.searchsorted(self.edges, distribution.end)]
         bits = max(1, int(distribution.size - 1).bit_length())
@@ -79,7 +84,7 @@ class PixelCoverage:
         starts = np.flatnonzero(np.diff(numbers, prepend=-1))
         holders = (codes & ((1 << bits) - 1)).astype(np.int32)
         return Occupancy(
-            self.sample.pixels(numbers[starts]), np.append(starts, len(codes)), holders, distribution.size
+            self.sample.keys(numbers[starts]), np.append(starts, len(codes)), holders, distribution.size
         )
 
 
@@ -106,6 +111,8 @@ def compute_pixel_coverage(
 ) -> PixelCoverage:
     """Return the pixels of a sky sample that are observed in each range of time samples of a run.
 
+    Where parts of the data have pixels of their own, a range is of one part.
+
     Parameters
     ----------
     run : ScannedRun
@@ -128,8 +135,9 @@ def compute_pixel_coverage(
     """
     every = run.layout.streams
     keys = every.keys(np.arange(len(every)))
+    cuts = np.zeros(0, np.int64) if run.parts is None else part_edges(run.layout, run.parts)
     edges = distinct(
-        np.concatenate([keys, [every.n_keys], *(x for d in distributions for x in (d.begin, d.end))])
+        np.concatenate([keys, [every.n_keys], cuts, *(x for d in distributions for x in (d.begin, d.end))])
     )
     streams = every.holding(edges[:-1])
     scanned = every.columns(streams)
@@ -138,7 +146,11 @@ def compute_pixel_coverage(
     # what a rank holds may end in the margin
     start = np.clip(edges[:-1] + shift, first, last)
     stop = np.clip(edges[1:] + shift, start, last)
-    ranges = np.stack([scanned.detector, start, stop], axis=1)
+    maps = np.zeros(len(start), np.int64)
+    if run.parts is not None:
+        maps = parts_of_ranges(run.layout, run.parts, edges)
+        stop = np.where(maps == NO_PART, start, stop)
+    ranges = np.stack([scanned.detector, start, stop, maps], axis=1)
     progress.begin("pixel coverage", float((stop - start).sum()), "samples")
 
     @lru_cache(2 * n_threads)
@@ -174,7 +186,7 @@ def _batches(observation: Int64Array, lengths: Int64Array, n_ranks: int) -> list
 
 
 class _PixelExpander:
-    """Computation of the sampled pixels of one observation.
+    """Computation of the sampled pixels of one observation, of one map or of several.
 
     With compressed pointing and no flags, a kernel tests sparse samples first and expands only ranges near
     the regions of the sample.
@@ -215,15 +227,29 @@ class _PixelExpander:
             self._sparse = pointing.decimated(self._stride)
 
     def pixels(self, rows: Int64Array) -> tuple[Int32Array, Int64Array]:
-        """Return the distinct pixels of ranges (n, 3) of detector, start and stop, and their counts."""
+        """Return the distinct pixels of ranges (n, 4) of detector, start, stop and map, and their counts.
+
+        Those of map k are numbered from ``k n_sampled`` on.
+        """
         if self._step > 1:
             rows = rows.copy()
-            rows[:, 1:] = -(-rows[:, 1:] // self._step)
+            rows[:, 1:3] = -(-rows[:, 1:3] // self._step)
         if self._sparse is None:
             parts = [self._expand_all(*row) for row in rows.tolist()]
             counts = np.array([len(pixels) for pixels in parts], np.int64)
             return np.concatenate(parts), counts
-        assert isinstance(self._pointing, CompressedPointing)
+        order = np.argsort(rows[:, 3], kind="stable")
+        firsts = np.flatnonzero(np.diff(rows[order, 3], prepend=-2))
+        found = [
+            self._expand_near(np.ascontiguousarray(rows[own, :3]), max(int(rows[own[0], 3]), 0))
+            for own in np.split(order, firsts[1:])
+        ]
+        pixels, counts = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return (pixels, counts) if len(found) == 1 else _in_order(pixels, counts, order)
+
+    def _expand_near(self, rows: Int64Array, number: int) -> tuple[Int32Array, Int64Array]:
+        """Return the distinct pixels of ranges (n, 3) of detector, start and stop, all of one map."""
+        assert isinstance(self._pointing, CompressedPointing) and self._sparse is not None
         sample, sparse = self._sample, self._stride > 1
         sums = self._sums
         n_looked = int((rows[:, 2] - rows[:, 1]).sum())
@@ -232,13 +258,15 @@ class _PixelExpander:
             self._pointing.kernel_arguments(), sample.pixelization.grid, sample.shift, sample.sample_index,
             self._sparse.kernel_arguments(), sample.coarse_grid.grid if sparse else sample.pixelization.grid,
             sample.near_mask if sparse else None, self._stride, rows, seen, counts,
-            *(sums.kernel_arguments() if sums else ()),
+            *(sums.kernel_arguments(number) if sums else ()),
         )  # fmt: skip
         if sums:
             sums.count(n_looked, n_outside)
-        return seen[: counts.sum()].copy(), counts
+        pixels = seen[: counts.sum()].copy()
+        pixels += np.int32(number * sample.n_sampled)
+        return pixels, counts
 
-    def _expand_all(self, detector: int, start: int, stop: int) -> Int32Array:
+    def _expand_all(self, detector: int, start: int, stop: int, number: int) -> Int32Array:
         """Return the distinct pixels of a range by expanding all its samples, with flags."""
         pixels, flags = np.empty(stop - start, np.int32), np.zeros(stop - start, np.uint8)
         gains = np.empty(stop - start, np.float32) if self._pointing.has_gains else None
@@ -251,13 +279,20 @@ class _PixelExpander:
         if self._sums:
             self._sums.count(len(used), len(used) - len(pixels))
             self._sums.add(
-                pixels, None if angles is None else angles[used], self._pointing.efficiency(detector)
+                pixels, None if angles is None else angles[used], self._pointing.efficiency(detector), number
             )
         seen = distinct(pixels)
         region = self._sample.sample_index[seen >> self._sample.shift]
         within = seen & ((1 << self._sample.shift) - 1)
         numbers: Int32Array = ((region << self._sample.shift) + within)[region >= 0]
-        return numbers
+        return numbers + np.int32(number * self._sample.n_sampled)
+
+
+def _in_order(pixels: Int32Array, counts: Int64Array, order: Int64Array) -> tuple[Int32Array, Int64Array]:
+    """Return the pixels of ranges that were looked at in another order, and their counts."""
+    pieces = np.split(pixels, np.cumsum(counts)[:-1])
+    back = np.argsort(order)
+    return np.concatenate([pieces[place] for place in back]), counts[back]
 
 
 def _stride(pointing: CompressedPointing, sample: SkySample) -> int:

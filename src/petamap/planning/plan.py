@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-import numpy as np
-
 from petacomm.base.arguments import require_integer
 from petacomm.base.display import Displayed
 from petacomm.base.errors import ConfigError
@@ -25,12 +23,12 @@ from petacomm.topology import Machine, load_machine
 from petamap.data.config import RunConfig, require_configuration
 from petamap.mapmaking.bands import StreamBands
 from petamap.mapmaking.distribution import STREAMS, TIME_MAJOR, Distribution, possible_distributions
+from petamap.planning.amplitude_sizes import AmplitudeForecast
 from petamap.planning.choice_limits import chooses_distribution, looked_at_regions
-from petamap.planning.cut_pixels import UnusedSamples, WeightSums
+from petamap.planning.cut_pixels import UnusedSamples
+from petamap.planning.map_scan import MAX_SAMPLES, MapScan, scan_maps, scan_splits
 from petamap.planning.memory_forecast import MemoryForecast
 from petamap.planning.message_bounds import unbounded_parts
-from petamap.planning.node_samples import FEWEST_NODES, nodes_of_sky_sample, sample_nodes
-from petamap.planning.pixel_coverage import compute_pixel_coverage
 from petamap.planning.preconditioner_forecast import PreconditionerForecast, forecast_preconditioner
 from petamap.planning.rank_samples import HeldSamples, SampleDistribution, distribute_samples
 from petamap.planning.rank_sizes import SizeForecast, model_rows, reduction_options
@@ -42,10 +40,7 @@ from petamap.planning.thinned_scan import ThinnedScan, Thinning
 from petamap.simulation.sky_costs import SkyCosts, sky_costs
 from petamap.sky.stokes import Stokes
 
-# Below these numbers of time samples, and of pairs of holders of a key, nothing is sampled.
-_MAX_SAMPLES = 3e8
 _LEAST_SAMPLE = 1e-9  # part of the sky: a pixel of the finest
-_MAX_PAIRS = 3e8
 # Default number of regions of the sky sample.
 _N_REGIONS = 6000
 # Of more time samples, the scan is thinned out.
@@ -124,6 +119,8 @@ class RunPlan(Displayed):
         Parts of the run that send more than the bounds of its phases say.
     skies : tuple of SkyCosts
         What skies take that signals see: each node holds them.
+    n_maps : int
+        Maps, as those of frequency bands, whose pixels are told apart.
     """
 
     machine: Machine
@@ -141,6 +138,7 @@ class RunPlan(Displayed):
     unused: UnusedSamples = field(default_factory=UnusedSamples)
     unbounded: tuple[str, ...] = ()
     skies: tuple[SkyCosts, ...] = ()
+    n_maps: int = 1
 
     def _facts(self) -> dict[str, object]:
         best = self.best
@@ -315,6 +313,7 @@ class _Planner:
         self.preconditioner = forecast_preconditioner(self.config, self.run.observations, self.run.bands)
         self.unused = UnusedSamples(flagged=self.flagged)
         self.looked_at = 0.0
+        self.thins = self.fraction is None and self._is_large and ThinnedScan.possible(self.config, self.run)
         if self.run.layout.n_blocks < self.cores:
             raise ConfigError(
                 f"{self.run.layout.n_blocks} blocks of data for {self.cores} ranks",
@@ -323,9 +322,10 @@ class _Planner:
 
     def plan(self, distributions: Sequence[Distribution] | None) -> RunPlan:
         """Return the plan: compute the pixel coverage once, then the predictions of each distribution."""
-        thin = self.fraction is None and self._is_large and ThinnedScan.possible(self.config, self.run)
-        chosen = list(distributions or self._possible(thin))
-        predictions, sample, thinning = self._thinned(chosen) if thin else (*self._scanned(chosen), None)
+        chosen = list(distributions or self._possible(self.thins))
+        predictions, sample, thinning = (
+            self._thinned(chosen) if self.thins else (*self._scanned(chosen), None)
+        )
         solver = self.config.solver
         if self.preconditioner.knots:
             predictions = with_model(predictions, self.preconditioner.knots)
@@ -334,7 +334,8 @@ class _Planner:
             sample.fraction, self.run.bands, self.preconditioner, tuple(predictions),
             0 if solver.binned_only else solver.max_iterations, thinning,
             self.config.noise.max_rounds if self.config.noise.kernel == "estimate" else 0, self.unused,
-            unbounded_parts(self.config, self.run.observations), self.skies,
+            unbounded_parts(self.config, self.run.observations, thinned=self.thins), self.skies,
+            self.run.n_maps,
         )  # fmt: skip
 
     @cached_property
@@ -349,11 +350,17 @@ class _Planner:
         """What skies take that signals see."""
         return sky_costs(self.run.observations)
 
+    @cached_property
+    def _amplitudes(self) -> AmplitudeForecast | None:
+        """Amplitudes of templates, where they are solved for and the scan is not thinned out."""
+        none = self.thins or self.config.solver.binned_only
+        return None if none else AmplitudeForecast(self.run)
+
     @property
     def _is_large(self) -> bool:
         """Whether there are too many samples to be scanned, of all of the sky or of a part of it."""
         few_regions = count_regions(self.run.pixelization) <= _N_REGIONS
-        return self.run.layout.n_samp > (_MAX_SAMPLES if few_regions else self.most_scanned)
+        return self.run.layout.n_samp > (MAX_SAMPLES if few_regions else self.most_scanned)
 
     def _possible(self, thin: bool) -> list[Distribution]:
         """Return the distributions of the run; of a thinned scan, those that deal ranks many detectors."""
@@ -365,27 +372,43 @@ class _Planner:
     def _scanned(self, distributions: Sequence[Distribution]) -> tuple[list[RunPrediction], SkySample]:
         layout, sample = self.run.layout, self._sky_sample()
         held = [distribute_samples(layout, one.groups, self.cores) for one in distributions]
-        sums = WeightSums(sample, self.stokes)
-        coverage = compute_pixel_coverage(self.run, sample, held, self.n_threads, self.progress, sums=sums)
-        self.looked_at = self._looked_at(len(coverage.pixels) / sample.fraction)
-        solver = self.config.solver
-        self.unused = sums.unused(
-            solver.rcond_min, solver.rcond_min if solver.binned_only else solver.rcond_solved
-        )
+        looks = self.run, sample, held, self.n_threads, self.progress
+        scan, splits = scan_maps(self.config, *looks), scan_splits(self.config, *looks)
+        self.looked_at = self._looked_at(len(scan.coverage.pixels) / sample.fraction)
+        self.unused = scan.unused
         predictions: list[RunPrediction] = []
         for distribution, samples in zip(distributions, held, strict=True):
-            occupancy = coverage.occupancy(samples)
-            ranks = self._rank_sample(samples, occupancy, sample)
+            own, *of_splits = ((one, *self._occupied(one, samples)) for one in (scan, *splits))
             for threads in self._threads():
                 of_ranks = samples.held(layout, threads)
-                predictions.append(
-                    self._prediction(distribution, of_ranks, threads, occupancy, ranks, sample)
-                )
+                one = self._prediction(distribution, of_ranks, threads, *own[1:], sample)
+                parts = [self._split_sizes(one, of_ranks, *split) for split in of_splits]
+                predictions.append(replace(one, sizes=replace(one.sizes, splits=tuple(parts))))
         return predictions, sample
+
+    def _occupied(self, scan: MapScan, samples: SampleDistribution) -> tuple[Occupancy, RankSample | None]:
+        occupancy, per_node = scan.coverage.occupancy(samples), min(self.machine.cores, self.cores)
+        how = per_node, self.seed, self.n_threads, self.progress
+        return occupancy, scan.rank_sample(samples, occupancy, *how)
+
+    def _split_sizes(
+        self,
+        whole: RunPrediction,
+        held: Sequence[HeldSamples],
+        scan: MapScan,
+        occupancy: Occupancy,
+        rank_sample: RankSample | None,
+    ) -> RankSizes:
+        """Return the sizes of the maps of a split, made on the ranks of a prediction."""
+        forecast, seconds = self._forecast(whole.threads, occupancy, rank_sample, scan.sample)
+        sizes = SizeForecast(self.config, scan.run, 0.0, self._amplitudes, split=True)
+        merged = occupancy.merge_ranks(whole.threads)
+        return sizes.of(whole.distribution, forecast, merged, held, scan.unused.samples, seconds)
 
     def _thinned(
         self, distributions: Sequence[Distribution]
     ) -> tuple[list[RunPrediction], SkySample, Thinning]:
+        self.run = replace(self.run, parts=None)  # detectors that are looked at stand for others
         scan = ThinnedScan(self.config, self.run, self.cores, distributions)
         sample, occupancies = scan.occupancies(self.n_threads, self.progress, self.seed)
         per_node = min(self.machine.cores, self.cores)
@@ -406,22 +429,11 @@ class _Planner:
         full_sky = full_sky_sample(self.run.pixelization)
         fraction = self.fraction
         if fraction is None:
-            small = self.run.layout.n_samp <= _MAX_SAMPLES
+            small = self.run.layout.n_samp <= MAX_SAMPLES
             fraction = 1.0 if small else min(1.0, _N_REGIONS / len(full_sky.regions))
         if fraction == 1:
             return full_sky
         return self.run.sky_sample(fraction, self.seed)
-
-    def _rank_sample(
-        self, samples: SampleDistribution, occupancy: Occupancy, sky: SkySample
-    ) -> RankSample | None:
-        if sky.fraction == 1 and _pairs(occupancy) <= _MAX_PAIRS:
-            return None
-        per_node = min(self.machine.cores, self.cores)
-        if self.run.layout.n_samp > _MAX_SAMPLES and self.cores <= FEWEST_NODES * per_node:
-            return nodes_of_sky_sample(occupancy, sky, per_node)
-        n_keys = float(sky.weights[sky.region_of(occupancy.keys)] @ occupancy.multiplicity) / self.cores
-        return sample_nodes(self.run, samples, per_node, n_keys, self.seed, self.n_threads, self.progress)
 
     def _prediction(
         self,
@@ -432,6 +444,18 @@ class _Planner:
         rank_sample: RankSample | None,
         sky: SkySample,
     ) -> RunPrediction:
+        forecast, seconds = self._forecast(threads, occupancy, rank_sample, sky)
+        memory = self.memory.of(forecast, threads, held)
+        without_skies = replace(self.memory, skies=()).of(forecast, threads, held)
+        sizes = SizeForecast(self.config, self.run, self.looked_at, self._amplitudes).of(
+            distribution, forecast, occupancy.merge_ranks(threads), held, self.unused.samples, seconds
+        )
+        return RunPrediction(distribution, threads, forecast, seconds, *memory, sizes, without_skies)
+
+    def _forecast(
+        self, threads: int, occupancy: Occupancy, rank_sample: RankSample | None, sky: SkySample
+    ) -> tuple[Forecast, dict[str, float]]:
+        """Return the forecast of maps on ranks of so many cores, and the time of a reduction by algorithm."""
         per_node = max(1, self.machine.cores // threads)
         forecast = forecast_from_sample(
             occupancy.merge_ranks(threads),
@@ -444,12 +468,7 @@ class _Planner:
             name: float(predict_seconds(load, self.machine, per_node, self.stokes.n, 8))
             for name, load in forecast.loads.items()
         }
-        memory = self.memory.of(forecast, threads, held)
-        without_skies = replace(self.memory, skies=()).of(forecast, threads, held)
-        sizes = SizeForecast(self.config, self.run, self.looked_at).of(
-            distribution, forecast, occupancy.merge_ranks(threads), held, self.unused.samples, seconds
-        )
-        return RunPrediction(distribution, threads, forecast, seconds, *memory, sizes, without_skies)
+        return forecast, seconds
 
     def _looked_at(self, n_pixels: float) -> float:
         """Return the pixels that a rank finds for the choice of the distribution, of those of all ranges."""
@@ -468,7 +487,3 @@ def with_model(predictions: Sequence[RunPrediction], knots: float) -> list[RunPr
     """Return predictions with what the two-level preconditioner exchanges: its model has whole streams."""
     streams = {one.threads: one.sizes for one in predictions if one.distribution == STREAMS}
     return [replace(one, sizes=model_rows(one.sizes, streams.get(one.threads), knots)) for one in predictions]
-
-
-def _pairs(occupancy: Occupancy) -> float:
-    return float(np.sum(occupancy.multiplicity.astype(np.float64) ** 2))

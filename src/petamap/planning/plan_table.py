@@ -27,7 +27,8 @@ def _title(plan: RunPlan) -> str:
 
 def _data(plan: RunPlan) -> str:
     seen = plan.best.forecast.n_global.value
-    pixels = f"{seen:,.0f} of {plan.n_pix:,} pixels seen"
+    of = f" of {plan.n_maps} bands" if plan.n_maps > 1 else ""
+    pixels = f"{seen:,.0f} of {plan.n_maps * plan.n_pix:,} pixels{of} seen"
     parts = ", ".join([f"{plan.n_samp:.4g} samples", pixels, f"{plan.n_stokes} values a pixel"])
     noise = f"noise: {plan.bands.describe()}"
     unused = [f"unused: {text}"] if (text := plan.unused.describe()) else []

@@ -16,8 +16,9 @@ from petacomm.reduction.tuner import TRUST_GUESS
 from petamap.data.config import RunConfig
 from petamap.mapmaking.distribution import Distribution
 from petamap.mapmaking.map_outputs import product_kinds
-from petamap.mapmaking.preconditioning import SAMPLES_PER_VISIT
+from petamap.mapmaking.preconditioning import SAMPLES_PER_VISIT, SAMPLES_PER_VISIT_WITH_TEMPLATES
 from petamap.mapmaking.slabs import is_partial
+from petamap.planning.amplitude_sizes import AmplitudeForecast, stream_sizes
 from petamap.planning.rank_samples import HeldSamples
 from petamap.planning.rank_traffic import ExchangedRows, ModelSizes, RankSizes
 from petamap.planning.scanned_run import ScannedRun
@@ -40,11 +41,17 @@ class SizeForecast:
     run : ScannedRun
     looked_at : float
         Pixels that a rank finds for the choice of the distribution.
+    amplitudes : AmplitudeForecast, optional
+        Of templates, if they are solved for.
+    split : bool
+        Whether the maps are those of the parts of a split.
     """
 
     config: RunConfig
     run: ScannedRun
     looked_at: float = 0.0
+    amplitudes: AmplitudeForecast | None = None
+    split: bool = False
 
     def of(
         self, distribution: Distribution, forecast: Forecast, occupancy: Occupancy,
@@ -89,7 +96,10 @@ class SizeForecast:
             n_detectors=float(max(len(one.streams) for one in held)),
             n_pixels_looked_at=self.looked_at,
             product_columns=self._columns(n_stokes),
-            partial=is_partial(self.run.pixelization, round(forecast.n_global.value)),
+            partial=self.run.n_maps > 1 or is_partial(self.run.pixelization, round(forecast.n_global.value)),
+            n_maps=self.run.n_maps,
+            streams=stream_sizes(self.run, held, forecast.size),
+            amplitudes=self.amplitudes.of(held, forecast.size) if self.amplitudes else None,
             binned_only=self.config.solver.binned_only,
             reductions=(reduction,) if reduction != AUTO else candidates(seconds),
             is_chosen=reduction == AUTO,
@@ -110,9 +120,17 @@ class SizeForecast:
         return float(sum(one.n_det for one in observations) * max(1, len(lengths)))
 
     def _columns(self, n_stokes: int) -> tuple[int, ...]:
+        if self.split:
+            return self._columns_of_parts(n_stokes)
         kinds = product_kinds(self.config, self.run.observations)
         columns = {"covariance": n_stokes * (n_stokes + 1) // 2, **dict.fromkeys(_SCALARS, 1)}
-        return tuple(columns.get(kind, n_stokes) for kind in kinds)
+        return tuple(columns.get(kind, n_stokes) for kind in kinds if kind != "amplitudes")
+
+    def _columns_of_parts(self, n_stokes: int) -> tuple[int, ...]:
+        """Return the columns of a part's products; of differences, those of both, and where they are."""
+        chosen, solved = self.config.products, not self.config.solver.binned_only
+        maps = (n_stokes,) * (chosen.maps and solved) + (n_stokes,) * chosen.binned + (1,) * chosen.hits
+        return (*maps, *((n_stokes, n_stokes, 1) if chosen.maps else ()))
 
 
 def model_rows(sizes: RankSizes, streams: RankSizes | None, knots: float) -> RankSizes:
@@ -126,10 +144,16 @@ def model_rows(sizes: RankSizes, streams: RankSizes | None, knots: float) -> Ran
         Of the model, a sample.
     """
     like = streams or sizes
-    visits = sizes.n_samples * (1 / SAMPLES_PER_VISIT + knots)
-    return replace(
-        sizes, model=ModelSizes(like.n_keys, like.n_chunks, like.to_owners, like.to_ghosts, visits)
-    )
+    least = SAMPLES_PER_VISIT_WITH_TEMPLATES if sizes.amplitudes else SAMPLES_PER_VISIT
+    n_knots = sizes.n_samples * knots + 2 * sizes.streams.n_held
+    model = ModelSizes(
+        like.n_keys, like.n_chunks, like.to_owners, like.to_ghosts, sizes.n_samples / least + n_knots,
+        n_knots, 2 * like.n_gaps,
+    )  # fmt: skip
+    of_streams = streams.splits if streams else (None,) * len(sizes.splits)
+    pairs = zip(sizes.splits, of_streams, strict=True)
+    splits = tuple(model_rows(one, other, knots) for one, other in pairs)
+    return replace(sizes, model=model, splits=splits)
 
 
 def candidates(seconds: Mapping[str, float]) -> tuple[str, ...]:

@@ -49,6 +49,56 @@ class ExchangedRows(NamedTuple):
     rows: float = 0.0
 
 
+class StreamSizes(NamedTuple):
+    """Streams that ranks hold parts of, and those that they model whole; of the rank that has most.
+
+    Attributes
+    ----------
+    n_held, n_modelled : float
+    partners : float
+        Ranks that model streams that it holds, and ranks that hold some that it models.
+    """
+
+    n_held: float = 0.0
+    n_modelled: float = 0.0
+    partners: float = 0.0
+
+
+NO_STREAMS = StreamSizes()
+
+
+class AmplitudeSizes(NamedTuple):
+    """Amplitudes of templates, of the rank that has most.
+
+    Attributes
+    ----------
+    n_held, n_modelled : float
+        Of streams that it holds parts of, and of those that it models whole.
+    n_sent : float
+        Rows that it would send to all other holders of its amplitudes.
+    partners : float
+        Ranks that hold any of them.
+    most_holders : float
+        Ranks that hold one.
+    n_all : float
+        Of all ranks.
+    n_common, n_squares : float
+        Those that streams have in common, and the numbers of matrices of sets that these connect.
+    per_sample : float
+        Functions of a sample that are not zero.
+    """
+
+    n_held: float = 0.0
+    n_modelled: float = 0.0
+    n_sent: float = 0.0
+    partners: float = 0.0
+    most_holders: float = 0.0
+    n_all: float = 0.0
+    n_common: float = 0.0
+    n_squares: float = 0.0
+    per_sample: float = 0.0
+
+
 class ModelSizes(NamedTuple):
     """What the rank that has most of the model of two levels holds and sends; see `RankSizes`.
 
@@ -56,8 +106,10 @@ class ModelSizes(NamedTuple):
     ----------
     n_keys, n_chunks : float
     to_owners, to_ghosts : ExchangedRows
-    n_visits : float
-        Visits of pixels and knots, 24 bytes each.
+    n_visits, n_knots : float
+        Visits of pixels, 24 bytes each, and knots, 40.
+    n_gaps : float
+        Unknown samples of the streams that it models.
     """
 
     n_keys: float
@@ -65,6 +117,8 @@ class ModelSizes(NamedTuple):
     to_owners: ExchangedRows
     to_ghosts: ExchangedRows
     n_visits: float
+    n_knots: float
+    n_gaps: float
 
 
 @dataclass(frozen=True)
@@ -102,9 +156,14 @@ class RankSizes:
     n_pixels_looked_at : float
         Pixels that a rank finds for the choice of the distribution; 0 where it is given or not looked at.
     product_columns : tuple of int
-        Columns of each product.
+        Columns of each product of a map.
     partial : bool
         Whether files have the observed pixels alone.
+    n_maps : int
+        Maps, as those of bands, each with pixels of its own.
+    streams : StreamSizes
+    amplitudes : AmplitudeSizes, optional
+        Of templates.
     binned_only : bool
         Whether there is no solver.
     model : ModelSizes, optional
@@ -117,6 +176,8 @@ class RankSizes:
         Whether shared pixels are found by gathering all.
     buffer_keys : int
         Pixels of a communication buffer.
+    splits : tuple of RankSizes
+        Of the maps of the parts of each split.
     """
 
     size: int
@@ -140,12 +201,21 @@ class RankSizes:
     n_pixels_looked_at: float
     product_columns: tuple[int, ...]
     partial: bool
+    n_maps: int = 1
+    streams: StreamSizes = NO_STREAMS
+    amplitudes: AmplitudeSizes | None = None
     binned_only: bool = False
     model: ModelSizes | None = None
     reductions: tuple[str, ...] = ("owner",)
     is_chosen: bool = False
     gather_sift: bool = False
     buffer_keys: int = 1 << 20
+    splits: tuple[RankSizes, ...] = ()
+
+    @property
+    def n_beside(self) -> float:
+        """Unknowns beside the map that a rank holds: of samples, and amplitudes of templates."""
+        return self.n_gaps + (self.amplitudes.n_held if self.amplitudes else 0.0)
 
     @property
     def to_owners(self) -> ExchangedRows:

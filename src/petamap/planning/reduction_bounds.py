@@ -1,7 +1,8 @@
 """Upper bounds of what a rank sends in the calls of each reduction of `petacomm.reduction`, and its set-up.
 
-Each algorithm moves keys: pixels, or unknown samples that neighbours in time share. Sums at their owners are
-a reverse call, values at all holders a forward one. Algorithms that are an all-reduce alone do either by it.
+Each algorithm moves keys: pixels, or unknowns beside the map, of samples and templates. Sums at their owners
+are a reverse call, values at all holders a forward one. Algorithms that are an all-reduce alone do either by
+it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,13 @@ from petacomm.costs.options import DEFAULT_OPTIONS
 from petacomm.mpi.communicator import SPARSE_SIZE
 from petacomm.mpi.message_size import MESSAGE_BYTES
 from petacomm.sharing.nested_groups import message_bounds
-from petamap.planning.rank_traffic import ExchangedRows, RankSizes, Sent, small_collectives
+from petamap.planning.rank_traffic import (
+    AmplitudeSizes,
+    ExchangedRows,
+    RankSizes,
+    Sent,
+    small_collectives,
+)
 
 # Keys of a chunk of the directory, and bytes of a chunk and of a tally of a rank's owned keys.
 CHUNK_KEYS, _CHUNK_BYTES, _TALLY_BYTES = 64, 16, 32
@@ -62,18 +69,26 @@ def pixel_sizes(sizes: RankSizes) -> KeySizes:
 
 
 def gap_sizes(sizes: RankSizes) -> KeySizes:
-    """Return the sizes of the unknown samples, of which neighbours in time share some."""
-    n_gaps = sizes.n_gaps  # gaps may lie apart: each has a chunk of its own
-    return KeySizes(n_gaps, n_gaps, 1.5 * n_gaps, 3 * n_gaps, gap_rows(sizes))
+    """Return the sizes of the unknowns beside the map, of samples and templates.
+
+    Neighbours in time share some; amplitudes have all ranks that have a part of a stream of theirs.
+    """
+    own = sizes.amplitudes or AmplitudeSizes()
+    n = sizes.n_beside  # they may lie apart: each has a chunk of its own
+    of_gaps = directory_pairs(sizes, sizes.n_gaps, 2)
+    of_amplitudes = directory_pairs(sizes, own.n_held, own.most_holders)
+    n_lists = 2 * of_gaps + own.most_holders * of_amplitudes
+    return KeySizes(n, n, of_gaps + of_amplitudes, n_lists, gap_rows(sizes))
 
 
 def gap_rows(sizes: RankSizes) -> dict[str, tuple[ExchangedRows, ...]]:
-    """Return the rows of unknown samples that are sent in each phase, of algorithms that sum them.
+    """Return the rows of unknowns beside the map that are sent in each phase, of algorithms that sum them.
 
     Nodes may have to send what all their ranks share; of nested groups each layer has as much, and four
     standard deviations more, as hashes say who sums.
     """
-    n, partners = sizes.n_shared_gaps, sizes.gap_partners
+    own = sizes.amplitudes or AmplitudeSizes()
+    n, partners = sizes.n_shared_gaps + own.n_sent, sizes.others(sizes.gap_partners + own.partners)
     near = ExchangedRows(partners, n)
     of_node = sizes.ranks_per_node * n if sizes.n_nodes > 1 else 0.0
     nodes = ExchangedRows(min(sizes.n_nodes - 1.0, sizes.ranks_per_node * partners), of_node)
@@ -86,6 +101,35 @@ def gap_rows(sizes: RankSizes) -> dict[str, tuple[ExchangedRows, ...]]:
     striped = ExchangedRows(0.0, 2 * of_node)
     hybrid = (nodes, striped, nodes) if sizes.n_nodes > 1 else ()
     return {"owner": (near, near), "pairwise": (near,), "butterfly": nested, "hybrid": hybrid}
+
+
+def moved_sizes(sizes: RankSizes, n: float, partners: float, holders: float = 2.0) -> KeySizes:
+    """Return the sizes of keys that move between two kinds of holders, of which a rank sends n rows.
+
+    In a reduction, and in what goes back, it sends them once together.
+    """
+    rows = ExchangedRows(sizes.others(partners), n)
+    return KeySizes(n, n, directory_pairs(sizes, n, holders), 0.0, {"owner": (rows, rows)})
+
+
+def directory_pairs(sizes: RankSizes, mean: float, holders: float) -> float:
+    """Return the pairs of a key and a holder of which a rank is the directory, the mean and four deviations.
+
+    Directories are those of chunks of 64 keys, by a hash; all pairs are in few chunks if keys are few.
+
+    Parameters
+    ----------
+    sizes : RankSizes
+    mean : float
+        Pairs a rank.
+    holders : float
+        Of a key at most.
+    """
+    of_chunk = CHUNK_KEYS * holders
+    if not of_chunk:
+        return 0.0
+    chunks = mean / of_chunk
+    return min(mean * sizes.size, (chunks + 4 * math.sqrt(chunks) + 4) * of_chunk)
 
 
 def directory_excess(sizes: RankSizes) -> float:
@@ -308,7 +352,7 @@ def pixel_reduction(sizes: RankSizes, name: str) -> ReductionBounds:
 
 
 def gap_reduction(sizes: RankSizes, name: str) -> ReductionBounds:
-    """Return the bounds on unknown samples: of "owner" unless the algorithm is an all-reduce alone."""
+    """Return the bounds on unknowns beside the map: of "owner" unless it is an all-reduce alone."""
     kind = _KINDS[name]
     return (kind if kind.allreduce_only else OwnerBounds)(sizes, gap_sizes(sizes))
 

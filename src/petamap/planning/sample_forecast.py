@@ -45,12 +45,10 @@ def forecast_from_sample(
     if rank_sample is None:
         return forecast(occupancy, ranks_per_node, options)
     counts, layers, jackknife = count_sample(occupancy, sample, ranks_per_node, options)
-    region_of_key = rank_sample.occupancy.keys >> sample.shift
-    stratum = np.searchsorted(sample.stratum_edges, region_of_key, side="right") - 1
-    first_key = sample.regions << sample.shift
-    probability = owner_probability(occupancy, first_key)[stratum]
+    stratum = sample.stratum_of(rank_sample.occupancy.keys)
+    probability = _owner_probability(occupancy, sample)[stratum]
     pairs, owners, partners = estimate_partners(rank_sample, probability)
-    node_probability = owner_probability(occupancy.merge_ranks(ranks_per_node), first_key)[stratum]
+    node_probability = _owner_probability(occupancy.merge_ranks(ranks_per_node), sample)[stratum]
     _, nodes, _ = estimate_partners(rank_sample.merge_ranks(ranks_per_node), node_probability)
     messages = assumed_partners(counts, pairs, owners, math.ceil(nodes / ranks_per_node))
     others, ghosts = _expected_holders(occupancy, sample.region_of(occupancy.keys), len(sample.regions))
@@ -59,6 +57,15 @@ def forecast_from_sample(
     return forecast_from_counts(
         counts, layers, jackknife, messages, partners, imbalance, ranks_per_node, options
     )
+
+
+def _owner_probability(occupancy: Occupancy, sample: SkySample) -> FloatArray:
+    """Return `owner_probability` of each region, the largest of all maps."""
+    n_maps = 1 + int(occupancy.keys[-1:].sum()) // sample.pixelization.n_pix
+    of_maps = sample.pixelization.n_pix * np.arange(n_maps, dtype=np.int64)
+    first_keys = of_maps[:, None] + (sample.regions << sample.shift)
+    found = owner_probability(occupancy, first_keys.ravel()).reshape(first_keys.shape)
+    return np.asarray(found.max(axis=0), np.float64)
 
 
 def count_sample(

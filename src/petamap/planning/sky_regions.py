@@ -70,20 +70,31 @@ class SkySample:
         index[self.regions] = np.arange(len(self.regions))
         return index
 
-    def region_of(self, pixels: Int64Array) -> Int64Array:
-        """Return the index in the sample of the region of each pixel: int64."""
-        return np.searchsorted(self.regions, pixels >> self.shift)
+    def region_of(self, keys: Int64Array) -> Int64Array:
+        """Return the index in the sample of the region of each key k n_pix + p, pixel p of map k: int64."""
+        return np.searchsorted(self.regions, (keys % self.pixelization.n_pix) >> self.shift)
+
+    def stratum_of(self, keys: Int64Array) -> Int64Array:
+        """Return the stratum of each key k n_pix + p, of any pixel p of a map k: int64."""
+        regions = (keys % self.pixelization.n_pix) >> self.shift
+        return np.searchsorted(self.stratum_edges, regions, side="right") - 1
 
     @property
     def jackknife_part(self) -> Int64Array:
         """Jackknife part of each region, spread over the sky: int64 (n_regions,)."""
         return np.arange(len(self.regions), dtype=np.int64) % min(self.n_parts, len(self.regions))
 
-    def pixels(self, numbers: Int64Array) -> Int64Array:
-        """Return the pixels of numbers within the sample: int64."""
-        within = numbers & ((1 << self.shift) - 1)
-        pixels: Int64Array = (self.regions[numbers >> self.shift] << self.shift) + within
-        return pixels
+    @property
+    def n_sampled(self) -> int:
+        """Pixels of a map that are in the sample."""
+        return len(self.regions) << self.shift
+
+    def keys(self, numbers: Int64Array) -> Int64Array:
+        """Return the keys of numbers within the sample, ``k n_sampled + i`` in a map k: int64."""
+        maps, inside = np.divmod(numbers, self.n_sampled)
+        within = inside & ((1 << self.shift) - 1)
+        pixels = (self.regions[inside >> self.shift] << self.shift) + within
+        return np.asarray(maps * self.pixelization.n_pix + pixels, np.int64)
 
     @property
     def side(self) -> float:

@@ -49,14 +49,28 @@ def test_a_small_run_does_not_use_what_is_foreseen(scan, stokes, flags):
     assert unused.flagged > 0 or not flags
 
 
+BANDS = '[[band]]\nname = "a"\ndetectors = ["0000*"]\n[[band]]\nname = "b"\ndetectors = ["0001*"]\n'
+
+
+@pytest.mark.parametrize("flags", ["", CUTS])
+def test_pixels_are_cut_in_each_band(flags):
+    config = satellite(n_side=64, more=flags + BANDS + BINNED)
+    totals = run(config).summary.totals
+    planned = plan(config, 1, MACHINE)
+    assert planned.unused.samples == pytest.approx(totals.samples_flagged / totals.samples, rel=1e-12)
+    assert planned.unused.pixels == pytest.approx(totals.pixels_cut / totals.pixels_observed, rel=1e-12)
+    assert planned.best.forecast.n_global.value == totals.pixels_observed
+    assert f"of {totals.pixels:,} pixels of 2 bands seen" in plan_table(planned)
+
+
 def test_kernels_add_what_is_added_one_by_one():
     config = satellite(n_side=64)
     observation = ScannedRun.open(config).observations[0]
     sample = draw_sky_sample(ScannedRun.open(config).pixelization, 0.1, 3)
     kernel, one_by_one = WeightSums(sample, Stokes.IQU), WeightSums(sample, Stokes.IQU)
-    rows = np.array([[0, 0, observation.n_samp], [3, 17, 5000]])
+    rows = np.array([[0, 0, observation.n_samp, 0], [3, 17, 5000, 0]])
     _PixelExpander(observation, sample, sums=kernel).pixels(rows)
-    for detector, start, stop in rows.tolist():
+    for detector, start, stop, _ in rows.tolist():
         pixels, angles = np.empty(stop - start, np.int32), np.empty(stop - start, np.uint32)
         observation.pointing.expand(sample.pixelization, detector, start, stop, pixels, angles)
         one_by_one.add(pixels, angles, observation.pointing.efficiency(detector))

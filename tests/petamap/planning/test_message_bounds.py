@@ -12,11 +12,11 @@ from petacomm.reduction import ALGORITHMS
 from petacomm.topology import load_machine
 from petamap.data.config.reader import parse_config
 from petamap.mapmaking.run import run
-from petamap.planning.message_bounds import MessageBounds, bound_phases
+from petamap.planning.message_bounds import MessageBounds, bound_phases, unbounded_parts
 from petamap.planning.message_table import bounds_table, phase_bounds
 from petamap.planning.plan import plan
 from petamap.planning.plan_table import plan_table
-from petamap.planning.rank_traffic import ExchangedRows, RankSizes, Sent
+from petamap.planning.rank_traffic import AmplitudeSizes, ExchangedRows, RankSizes, Sent, StreamSizes
 
 NIGHT = """
 [map]
@@ -50,19 +50,58 @@ OF_THE_MODEL = ("preconditioner", "iterations")
 LOOSER_PLANS = {"auto", "hybrid", "hierarchical"}
 
 
+# Beside those of the run itself: what `NIGHT` is extended by.
+MORE = {
+    "": "",
+    "bands": """
+[[band]]
+name = "a"
+detectors = ["0000*"]
+[[band]]
+name = "b"
+detectors = ["0001*"]
+""",
+    "halves": """
+[[split]]
+name = "halves"
+by = "time"
+n_parts = 2
+""",
+    "detectors": """
+[[split]]
+name = "pairs"
+by = "detector"
+""",
+    "baselines": """
+[[source]]
+kind = "baselines"
+length = "5 min"
+""",
+    "shared": """
+[[source]]
+kind = "offsets"
+per = "run"
+[[source]]
+kind = "baselines"
+length = "10 min"
+""",
+}
+
+
 def counts(cost):
     return Sent(cost.messages.max, cost.collectives.max, cost.bytes.max)
 
 
-def night(distribution="auto", preconditioner="block-diagonal", reduction="owner"):
+def night(distribution="auto", preconditioner="block-diagonal", reduction="owner", more=""):
     """Return the text of a run."""
-    return NIGHT.format(distribution=distribution, preconditioner=preconditioner, reduction=reduction)
+    text = NIGHT.format(distribution=distribution, preconditioner=preconditioner, reduction=reduction)
+    return text + MORE[more]
 
 
-def check_run(comm, distribution, preconditioner="block-diagonal", reduction="owner"):
+def check_run(comm, distribution, preconditioner="block-diagonal", reduction="owner", more=""):
     """Run, and check on rank 0 what each phase sent."""
     per_node = int(os.environ.get("PETAMAP_RANKS_PER_NODE", comm.size))
-    config = parse_config(night(distribution, preconditioner, reduction))
+    config = parse_config(night(distribution, preconditioner, reduction, more))
     out = comm.bcast(tempfile.mkdtemp() if comm.rank == 0 else None)
     summary = run(config, out=out, comm=comm, progress=False)
     if comm.rank:
@@ -75,12 +114,14 @@ def check_run(comm, distribution, preconditioner="block-diagonal", reduction="ow
         p for p in planned.predictions if p.distribution.description == summary.environment.distribution
     ]
     assert one.forecast.size == comm.size and planned.unbounded == ()
-    bounds = bound_phases(one.sizes, summary.solver.iterations)
+    solvers = [summary.solver, *(split.solver for split in summary.splits)]
+    iterations = max(solver.iterations for solver in solvers)
+    bounds = bound_phases(one.sizes, iterations)
     # timing tells which one "auto" takes: only bounds of that one are near what it sends
     taken = dataclasses.replace(one.sizes, reductions=(summary.environment.reduction,))
-    near = bound_phases(taken, summary.solver.iterations)
+    near = bound_phases(taken, iterations)
     # neighbours in time may share no unknown samples after all
-    few = FEW_MESSAGES + 2 * one.sizes.gap_partners * (summary.solver.iterations + 2)
+    few = FEW_MESSAGES + 2 * one.sizes.gap_partners * (iterations + 2)
     assert {phase.name for phase in summary.phases} <= set(bounds)
     for phase in summary.phases:
         sent, most, tight = counts(phase), bounds[phase.name], near[phase.name]
@@ -135,6 +176,24 @@ def test_ranks_of_nodes_send_no_more_than_planned(monkeypatch, case):
     check_on_ranks(monkeypatch, case, per_node=4)
 
 
+@pytest.mark.parametrize(
+    ("more", "n_ranks"),
+    cases(
+        ("bands", 3), ("halves", 3), ("baselines", 3),
+        long=[
+            *((more, n) for more in MORE if more for n in (1, 2, 8)),
+            ("bands", 5), ("halves", 5), ("baselines", 5), ("shared", 3),
+        ],
+    ),
+)  # fmt: skip
+def test_parts_and_templates_send_no_more_than_planned(monkeypatch, more, n_ranks):
+    has_templates = more in ("baselines", "shared")
+    for preconditioner in ("block-diagonal", "two-level") if has_templates else ("block-diagonal",):
+        monkeypatch.setenv("CASE", f"auto {preconditioner} owner {more}")
+        monkeypatch.setenv("PETAMAP_RANKS_PER_NODE", str(n_ranks))
+        run_ranks(check_case, n_ranks, timeout=600)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("per_node", [16, 4])
 def test_sixteen_ranks_send_no_more_than_planned(monkeypatch, per_node):
@@ -172,6 +231,29 @@ def test_all_reduces_alone_send_once_an_iteration():
     more = bounds.iterations(11).plus(bounds.iterations(10).times(-1))
     assert more.messages == 16_383
     assert more.bytes == 2e6 * 24 + 2 * 480 + 2 * 48
+
+
+def test_a_split_has_its_own_system_and_one_of_all_its_parts():
+    alone, split = sizes(), sizes(splits=(sizes(n_maps=2, product_columns=(3,)),))
+    without, found = bound_phases(alone, 10), bound_phases(split, 10)
+    more = found["iterations"].plus(without["iterations"].times(-1))
+    assert more == without["iterations"].times(2)
+    assert found["distribution"] == without["distribution"]
+    assert found["products"].bytes > without["products"].bytes
+    assert found["reduction plan"].bytes > 2.9 * without["reduction plan"].bytes
+
+
+def test_templates_are_sent_to_where_streams_are_modelled():
+    of_streams = StreamSizes(n_held=24, n_modelled=12, partners=4)
+    own = AmplitudeSizes(n_held=100, n_modelled=60, n_sent=30, partners=2, most_holders=2, n_all=1e6)
+    bounds = MessageBounds(sizes(streams=of_streams, amplitudes=own))
+    more = bounds.iterations(11).plus(bounds.iterations(10).times(-1))
+    pixels = MessageBounds(sizes()).iterations(11).plus(MessageBounds(sizes()).iterations(10).times(-1))
+    # to owners and back, and to where they are modelled and back, each of which is two calls
+    assert more.bytes - pixels.bytes == 2 * 8 * 30 + 2 * 8 * (100 + 60 + 2 * 30) + 8 * 48
+    assert more.messages - pixels.messages == 2 * 2 + 4 * (4 + 2 * 2)
+    assert bounds.products().bytes > MessageBounds(sizes()).products().bytes + 16 * 100
+    assert bounds.preconditioner().bytes > MessageBounds(sizes()).preconditioner().bytes
 
 
 def test_dense_reductions_are_collectives():
@@ -216,11 +298,13 @@ def test_plans_that_nodes_have_no_room_for_are_marked():
     assert plan(config, 8, dataclasses.replace(machine, node_memory=1.0), **quick).best.node_memory > 1
 
 
-def test_templates_and_files_are_told_to_send_more(tmp_path):
-    text = night(preconditioner="auto") + '\n[[source]]\nkind = "offsets"\n'
+def test_what_is_not_bounded_is_told(tmp_path):
+    text = night(preconditioner="auto", more="baselines") + '[glitches]\nfind = "glitches"\n'
     planned = plan(parse_config(text), 8, load_machine("one-node"), threads=[1], n_threads=1, progress=False)
-    assert planned.unbounded[0] == "templates"
-    assert "beside it what templates" in bounds_table(planned)[-1]
+    assert planned.unbounded == ("the search for glitches",)
+    assert "beside it what the search for glitches send" in bounds_table(planned)[-1]
+    told = unbounded_parts(planned_config := parse_config(night(more="bands")), (), thinned=True)
+    assert "bands" in told and unbounded_parts(planned_config, ()) == ()
     alone = plan(parse_config(text), 1, load_machine("one-node"), n_threads=1, progress=False)
     assert not bounds_table(alone) and "sent by a rank" not in plan_table(alone)
     assert phase_bounds(planned, planned.best)["iterations"].bytes > 0

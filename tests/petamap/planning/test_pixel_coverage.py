@@ -1,5 +1,7 @@
 """Pixel coverage of sample ranges against NumPy; distributions and pixels against the map-maker."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from made_scans import CUTS, ground, satellite
@@ -7,6 +9,8 @@ from made_scans import CUTS, ground, satellite
 from petacomm.base.progress import SilentProgress
 from petamap.mapmaking.distribution import distribute
 from petamap.mapmaking.projection import Projection
+from petamap.mapmaking.split_parts import split_parts
+from petamap.planning.node_samples import rank_pixels
 from petamap.planning.pixel_coverage import _PixelExpander, compute_pixel_coverage
 from petamap.planning.rank_samples import distribute_samples
 from petamap.planning.scanned_run import ScannedRun
@@ -32,12 +36,18 @@ def test_no_pixel_of_the_sample_is_missed(fraction):
     expander = _PixelExpander(observation, sample)
     assert (expander._stride > 4) == (fraction < 1)
     n = observation.n_samp
-    rows = np.array([[0, 0, n], [3, 1, 2], [1, 7, 7], [2, 12_345, n - 1]])
+    rows = np.array([[0, 0, n, 0], [3, 1, 2, 0], [1, 7, 7, 0], [2, 12_345, n - 1, 0]])
     pixels, counts = expander.pixels(rows)
-    expected = [seen_by_numpy(observation.pointing, sample, *row) for row in rows.tolist()]
+    expected = [seen_by_numpy(observation.pointing, sample, *row[:3]) for row in rows.tolist()]
     assert counts.tolist() == [len(part) for part in expected]
     assert pixels.tolist() == [pixel for part in expected for pixel in part]
-    assert sample.pixels(pixels.astype(np.int64)).max() < grid.n_pix and counts[0] > 100
+    assert sample.keys(pixels.astype(np.int64)).max() < grid.n_pix and counts[0] > 100
+    # of several maps, each of which has pixels of its own
+    maps = np.array([2, 0, 1, 0])
+    of_maps, same = expander.pixels(np.column_stack([rows[:, :3], maps]))
+    assert same.tolist() == counts.tolist()
+    own = sample.keys(of_maps.astype(np.int64)) - sample.keys(pixels.astype(np.int64))
+    assert own.tolist() == np.repeat(maps * grid.n_pix, counts).tolist()
 
 
 @pytest.mark.parametrize(("ends", "more"), [("zero", ""), ("free", CUTS)])
@@ -60,6 +70,32 @@ def test_ranks_hold_the_samples_of_the_map_maker(ends, more):
             keys = Projection(observations, layout, share, grid, Stokes.I).keys()
             mine = np.repeat(occupancy.keys, occupancy.multiplicity)[occupancy.holders == rank]
             np.testing.assert_array_equal(mine, keys)
+
+
+BANDS = '[[band]]\nname = "a"\ndetectors = ["0000*"]\n[[band]]\nname = "b"\ndetectors = ["0001*"]\n'
+IN_TIME = '[[split]]\nname = "halves"\nby = "time"\nn_parts = 3\n'
+OF_ONE = '[[split]]\nname = "few"\nby = "detectors"\ngroups = ["0000A", "0001B"]\n'
+
+
+@pytest.mark.parametrize("flags", ["", CUTS])
+@pytest.mark.parametrize("more", [BANDS, IN_TIME, OF_ONE], ids=["bands", "time", "detectors"])
+def test_ranks_hold_the_pixels_of_parts_that_the_map_maker_has(more, flags):
+    config = satellite(ends="free", more=more + flags)
+    run = ScannedRun.open(config)
+    if config.splits:
+        run = replace(run, parts=split_parts(config.splits[0], run.observations))
+    distribution = distribute_samples(run.layout, 1, 5)
+    coverage = compute_pixel_coverage(
+        run, full_sky_sample(run.pixelization), [distribution], 2, SilentProgress()
+    )
+    occupancy = coverage.occupancy(distribution)
+    assert occupancy.keys.max() >= run.pixelization.n_pix
+    for rank, blocks in enumerate(run.layout.blocks_of_ranks(1, 5)):
+        share = run.layout.local_blocks(blocks)
+        parts = Projection(run.observations, run.layout, share, run.pixelization, Stokes.I, parts=run.parts)
+        mine = np.repeat(occupancy.keys, occupancy.multiplicity)[occupancy.holders == rank]
+        np.testing.assert_array_equal(mine, parts.keys())
+        np.testing.assert_array_equal(rank_pixels(run, distribution, rank), parts.keys())
 
 
 def test_distributions_have_the_order_of_their_name():

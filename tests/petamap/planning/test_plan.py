@@ -92,8 +92,11 @@ def test_a_sample_of_the_sky_is_correct_within_its_error():
 def test_few_ranks_of_many_samples_are_read_off_the_sample_of_the_sky(monkeypatch):
     config = satellite(n_side=64, rate=20, hours=6)
     full = plan(config, 3, MACHINE, sample=1.0, n_threads=2)
-    monkeypatch.setattr("petamap.planning.plan._MAX_SAMPLES", 1000)
-    monkeypatch.setattr("petamap.planning.plan.sample_nodes", None)  # all samples would be looked at again
+    for module in "plan", "map_scan":
+        monkeypatch.setattr(f"petamap.planning.{module}.MAX_SAMPLES", 1000)
+    monkeypatch.setattr(
+        "petamap.planning.map_scan.sample_nodes", None
+    )  # all samples would be looked at again
     sampled = plan(config, 3, MACHINE, sample=0.2, n_threads=2)
     for one, other in zip(full.predictions, sampled.predictions, strict=True):
         exact, estimate = one.forecast, other.forecast
