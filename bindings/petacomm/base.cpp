@@ -7,6 +7,7 @@
 
 #include "../arrays.h"
 #include "petacomm/base/exact.h"
+#include "petacomm/base/threads.h"
 
 namespace nb = nanobind;
 using namespace bindings;
@@ -65,6 +66,7 @@ void add_exactly(In<double> values, Out<std::int64_t> limbs) {
 NB_MODULE(_base, module) {
     module.def("built_sets", built_sets);
     module.def("processor_sets", processor_sets);
+    module.def("end_threads", petacomm::end_threads);
     module.attr("N_LIMBS") = petacomm::ExactSum::kLimbs;
     module.attr("NOT_FINITE") = petacomm::ExactSum::kNotFinite;
     module.attr("LIMB_BITS") = petacomm::ExactSum::kBits;

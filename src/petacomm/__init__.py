@@ -20,4 +20,15 @@ if _asked and not _asked.isdecimal():
     _first = _asked.partition(",")[0].strip()
     os.environ.setdefault("DUCC0_NUM_THREADS", _first if _first.isdecimal() else "0")
 
+
+def _end_threads() -> None:
+    from petacomm.base._base import end_threads
+
+    end_threads()
+
+
+# OpenMP of GCC waits for ever, in a process that is forked, for the threads that it had before: as pools of
+# `multiprocessing` do. Both processes start others when they need some.
+os.register_at_fork(before=_end_threads)
+
 __getattr__, __dir__, __all__ = lazy_exports(__name__, Path(__file__).with_suffix(".pyi"))

@@ -197,6 +197,7 @@ def _small() -> dict[str, dict[str, Callable[[], list[Any]]]]:
         "base": {
             "built_sets": none,
             "processor_sets": none,
+            "end_threads": none,
             "add_exactly": lambda: [full(5, float, 1), full(of("base").N_LIMBS, I64)],
         },
         "mpi": {

@@ -56,6 +56,8 @@ void work(Team& team, int number, void (*body)(void*), void* data) {
 
 extern "C" {
 
+int omp_pause_resource_all(int) { return 0; }  // threads end with their region
+
 void GOMP_parallel(void (*body)(void*), void* data, unsigned n_threads, unsigned) {
     Team team(n_threads ? static_cast<int>(n_threads) : 1);
     std::vector<std::thread> threads;

@@ -1,4 +1,4 @@
-// The number of the calling thread, with or without OpenMP; and what threads throw.
+// The number of the calling thread, with or without OpenMP; the end of threads, and what they throw.
 #pragma once
 
 #include <atomic>
@@ -16,6 +16,14 @@ inline int thread_number() {
     return omp_get_thread_num();
 #else
     return 0;
+#endif
+}
+
+// End the threads that OpenMP keeps for the calling thread; the next parallel region starts others. GCC's
+// does not see that a forked process has none of them, and waits for ever.
+inline void end_threads() {
+#ifdef _OPENMP
+    omp_pause_resource_all(omp_pause_hard);
 #endif
 }
 

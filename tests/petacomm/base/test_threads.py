@@ -261,6 +261,24 @@ def test_threads_of_kernels_that_cannot_be_started_are_an_error_and_not_the_end(
     assert said[1] == "99999"
 
 
+_FORKED = """
+import os, signal
+import numpy as np
+from petacomm.sharing.index_map import rows_of_keys
+keys = np.arange(100_000)
+rows_of_keys(keys, keys, 3)
+child = os.fork()
+signal.alarm(30)
+print(rows_of_keys(keys, keys, 3)[-1], flush=True)
+if child:
+    print(os.waitpid(child, 0)[1])
+"""
+
+
+def test_kernels_have_threads_in_forked_processes():
+    assert run_command([sys.executable, "-c", _FORKED], check=True).stdout.split() == ["99999", "99999", "0"]
+
+
 @pytest.mark.parametrize(
     ("asked", "threads"), [("1", 1), ("3,2", 3), ("1000", 8), ("", 8), ("0", 8), ("many", 8), (" 2", 2)]
 )
