@@ -239,6 +239,10 @@ def _add_bands(choose: random.Random, sections: dict[str, object], n_det: int) -
         {"name": name, "frequency": frequency, "detectors": detectors}
         for (name, frequency), detectors in zip(frequencies.items(), groups, strict=True)
     ]
+    if choose.random() < 0.8:  # what bands do not have would be refused
+        sections.pop("split", None)
+        for name in ("filtered", "modes_taken", "observation_matrix", "demodulated"):
+            sections["products"].pop(name, None)
     if choose.random() < 0.5:
         sections["component"] = choose.sample(_COMPONENTS, choose.choice([1, 2]))
 
