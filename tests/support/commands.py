@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 
-def run_command(words, timeout=60.0, check=False, input=None, **options):
+def run_command(words, timeout=180.0, check=False, input=None, **options):
     """Return the `subprocess.CompletedProcess` of a command, its output as text.
 
     Output goes to files: what a killed command has started may live on, and would keep a pipe open for ever.

@@ -46,14 +46,14 @@ class Ended:
 
 
 def launch(
-    function: Callable[..., None], n_ranks: int, timeout: float = 60.0, supervised: bool = False
+    function: Callable[..., None], n_ranks: int, timeout: float = 180.0, supervised: bool = False
 ) -> Ended:
     """Run ``function(comm)`` of a test module under mpiexec on `n_ranks` ranks, or as a command."""
     program = [sys.executable, "-c", _PROGRAM, *_place(function), str(Path(__file__).parent)]
     return _job(program + ["supervised"] * supervised, n_ranks, timeout)
 
 
-def run_ranks(function: Callable[..., Any], n_ranks: int, timeout: float = 120.0) -> Ended:
+def run_ranks(function: Callable[..., Any], n_ranks: int, timeout: float = 240.0) -> Ended:
     """Launch, and fail the test unless all ranks end well."""
     if server:
         client = [sys.executable, "-IS", rank_program.__file__, server, *_place(function)]

@@ -70,9 +70,8 @@ def products(folder):
 )
 def test_a_signal_stops_with_a_checkpoint(folder, n_ranks, number):
     words = ["run", "long.toml", "--out", "stopped", *SETTINGS, *LONG]
-    job = Job(words, n_ranks, folder)
-    job.wait_for("iterations: begins")
-    time.sleep(0.3 * n_ranks)  # ranks share cores
+    job = Job([*words, "--verbose"], n_ranks, folder)
+    job.wait_for("iteration 1, ")
     number = job.stop(number)
     assert job.end() == 75, job.said()
     said = [line for line in job.said().splitlines() if line.startswith("petamap: ")]
