@@ -22,14 +22,30 @@ planning::RegionSums region_sums(const In<std::int32_t>& summed, int n_stokes, d
     return {summed.data(), n_stokes, scale, sums.data()};
 }
 
-// Rows of `ranges`: detector, start, stop. counts[i] pixels of range i stand in `seen`, one range after the
-// other. Returns the samples outside the map that were seen on the way, where there are `sums`.
+// Detectors that look where each one does: of `alike` all of its line of sight, else it alone.
+std::vector<std::vector<std::int64_t>> looking(const petamap::pointing::CompressedPointing& pointing,
+                                               bool alike) {
+    std::vector<std::vector<std::int64_t>> found(static_cast<std::size_t>(pointing.n_det));
+    std::vector<std::vector<std::int64_t>> of_sights(found.size());
+    for (std::int64_t d = 0; d < pointing.n_det; ++d)
+        of_sights[static_cast<std::size_t>(pointing.sight_of[d])].push_back(d);
+    for (std::int64_t d = 0; d < pointing.n_det; ++d) {
+        auto& own = found[static_cast<std::size_t>(d)];
+        own = {d};
+        if (alike) own = of_sights[static_cast<std::size_t>(pointing.sight_of[d])];
+    }
+    return found;
+}
+
+// Rows of `ranges`: detector, start, stop; of `alike`, of all detectors of its line of sight. counts[i]
+// pixels of range i stand in `seen`, one range after the other. Returns the samples outside the map that were
+// seen on the way, where there are `sums`.
 std::int64_t cover_pixels(const PointingArguments& arguments, In<double> grid_numbers, int shift,
                           In<std::int32_t> chosen, const PointingArguments& sparse_arguments,
                           In<double> scan_grid, std::optional<In<std::uint8_t>> near, std::int64_t stride,
                           In<std::int64_t, 2> ranges, Out<std::int32_t> seen, Out<std::int64_t> counts,
-                          std::optional<In<std::int32_t>> summed, std::optional<Out<std::int64_t, 2>> sums,
-                          int n_stokes, double scale) {
+                          bool alike, std::optional<In<std::int32_t>> summed,
+                          std::optional<Out<std::int64_t, 2>> sums, int n_stokes, double scale) {
     const auto pointing = compressed_pointing(arguments);
     const auto sparse = compressed_pointing(sparse_arguments);
     const auto grid = petamap::sky::Grid::from(grid_numbers.data(), grid_numbers.shape(0));
@@ -58,11 +74,13 @@ std::int64_t cover_pixels(const PointingArguments& arguments, In<double> grid_nu
     std::int32_t* out = seen.data();
     std::int64_t* count = counts.data();
     const std::size_t n = ranges.shape(0);
+    const auto detectors = looking(pointing, alike);
     nb::gil_scoped_release release;
     std::vector<std::int32_t> pixels;
     for (std::size_t i = 0; i < n; ++i) {
-        planning::cover_pixels(pointing, grid, sample, scan, rows[3 * i], rows[3 * i + 1], rows[3 * i + 2],
-                               pixels, sums ? &totals : nullptr);
+        const auto& own = detectors[static_cast<std::size_t>(rows[3 * i])];
+        planning::cover_pixels(pointing, grid, sample, scan, own, rows[3 * i + 1], rows[3 * i + 2], pixels,
+                               sums ? &totals : nullptr);
         out = std::copy(pixels.begin(), pixels.end(), out);
         count[i] = static_cast<std::int64_t>(pixels.size());
     }
@@ -77,6 +95,6 @@ NB_MODULE(_planning, module) {
         nb::arg("shift"), nb::arg("chosen").noconvert(), nb::arg("sparse_arguments"),
         nb::arg("scan_grid").noconvert(), nb::arg("near").noconvert().none(), nb::arg("stride"),
         nb::arg("ranges").noconvert(), nb::arg("seen").noconvert(), nb::arg("counts").noconvert(),
-        nb::arg("summed").noconvert().none() = nb::none(), nb::arg("sums").noconvert().none() = nb::none(),
-        nb::arg("n_stokes") = 1, nb::arg("scale") = 1.0);
+        nb::arg("alike"), nb::arg("summed").noconvert().none() = nb::none(),
+        nb::arg("sums").noconvert().none() = nb::none(), nb::arg("n_stokes") = 1, nb::arg("scale") = 1.0);
 }

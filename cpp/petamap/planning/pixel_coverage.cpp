@@ -13,7 +13,7 @@ struct Coverage {
     const pointing::CompressedPointing& pointing;
     const sky::Grid& grid;
     const SkySample& sample;
-    std::int64_t detector;
+    const std::vector<std::int64_t>& detectors;  // of one line of sight
     std::vector<std::int32_t>& seen;
     RegionSums* sums;
 
@@ -24,7 +24,8 @@ struct Coverage {
         const std::int32_t within = (1 << sample.shift) - 1;
         for (std::int64_t begin = start; begin < stop; begin += kChunk) {
             const std::int64_t end = std::min(begin + kChunk, stop);
-            pointing::expand(pointing, detector, grid, begin, end, pixels, sums ? angles : nullptr);
+            pointing::expand_sight(pointing, pointing.sight_of[detectors[0]], grid, begin, end, pixels,
+                                   sums ? angles : nullptr);
             if (sums) sum(pixels, angles, end - begin);
             for (std::int64_t k = 0; k < end - begin; ++k) {
                 const std::int32_t pixel = pixels[k];
@@ -36,27 +37,33 @@ struct Coverage {
         }
     }
 
-    void sum(const std::int32_t* pixels, const std::uint32_t* angles, std::int64_t n) const {
+    void sum(const std::int32_t* pixels, std::uint32_t* angles, std::int64_t n) const {
         std::int32_t places[kChunk];
         const std::int32_t within = (1 << sample.shift) - 1;
         for (std::int64_t k = 0; k < n; ++k) {
-            if (pixels[k] < 0) ++sums->outside;
+            if (pixels[k] < 0) sums->outside += static_cast<std::int64_t>(detectors.size());
             const std::int32_t region = pixels[k] < 0 ? -1 : sums->chosen[pixels[k] >> sample.shift];
             places[k] = region < 0 ? -1 : (region << sample.shift) + (pixels[k] & within);
         }
-        const mapmaking::Samples samples{places, sums->n_stokes > 1 ? angles : nullptr, nullptr, 1.0,
-                                         pointing.efficiency[detector]};
-        mapmaking::add_weights(samples, n, sums->n_stokes, 1.0, sums->scale, sums->rows);
+        std::uint32_t turned = 0;
+        for (const std::int64_t detector : detectors) {
+            const std::uint32_t turn = pointing.turns[detector] - turned;
+            for (std::int64_t k = 0; k < n && sums->n_stokes > 1; ++k) angles[k] += turn;
+            turned = pointing.turns[detector];
+            const mapmaking::Samples samples{places, sums->n_stokes > 1 ? angles : nullptr, nullptr, 1.0,
+                                             pointing.efficiency[detector]};
+            mapmaking::add_weights(samples, n, sums->n_stokes, 1.0, sums->scale, sums->rows);
+        }
     }
 };
 
 }  // namespace
 
 void cover_pixels(const pointing::CompressedPointing& pointing, const sky::Grid& grid,
-                  const SkySample& sample, const SparseScan& scan, std::int64_t detector, std::int64_t start,
-                  std::int64_t stop, std::vector<std::int32_t>& seen, RegionSums* sums) {
+                  const SkySample& sample, const SparseScan& scan, const std::vector<std::int64_t>& detectors,
+                  std::int64_t start, std::int64_t stop, std::vector<std::int32_t>& seen, RegionSums* sums) {
     seen.clear();
-    const Coverage coverage{pointing, grid, sample, detector, seen, sums};
+    const Coverage coverage{pointing, grid, sample, detectors, seen, sums};
     if (!scan.near) {
         coverage.add(start, stop);
     } else {
@@ -68,7 +75,7 @@ void cover_pixels(const pointing::CompressedPointing& pointing, const sky::Grid&
         std::int64_t to = start;
         for (std::int64_t begin = first; begin < last; begin += kChunk) {
             const std::int64_t end = std::min(begin + kChunk, last);
-            pointing::expand(*scan.pointing, detector, scan.grid, begin, end, places, nullptr);
+            pointing::expand(*scan.pointing, detectors[0], scan.grid, begin, end, places, nullptr);
             for (std::int64_t k = begin; k < end; ++k) {
                 const std::int32_t place = places[k - begin];
                 if (place >= 0 && !scan.near[place]) continue;

@@ -34,11 +34,12 @@ struct RegionSums {
     std::int64_t outside = 0;      // samples outside the map, where all are expanded
 };
 
-// Write to `seen` the pixels of the sample that samples [start, stop) of a detector fall into, increasing and
-// distinct, numbered (number of the region) * 2^shift + (place in it). Unless `sums` is null, add the samples
-// to it: regions that are summed must be of the sample.
+// Write to `seen` the pixels of the sample that samples [start, stop) of detectors of one line of sight fall
+// into, increasing and distinct, numbered (number of the region) * 2^shift + (place in it). Unless `sums` is
+// null, add the samples of each of them to it: regions that are summed must be of the sample.
 void cover_pixels(const pointing::CompressedPointing& pointing, const sky::Grid& grid,
-                  const SkySample& sample, const SparseScan& scan, std::int64_t detector, std::int64_t start,
-                  std::int64_t stop, std::vector<std::int32_t>& seen, RegionSums* sums = nullptr);
+                  const SkySample& sample, const SparseScan& scan, const std::vector<std::int64_t>& detectors,
+                  std::int64_t start, std::int64_t stop, std::vector<std::int32_t>& seen,
+                  RegionSums* sums = nullptr);
 
 }  // namespace petamap::planning

@@ -149,8 +149,12 @@ def _share_keys(occupancy: Occupancy, candidates: BoolArray) -> BoolArray:
     keys = np.split(
         held.tocsc().indices, np.cumsum(np.bincount(occupancy.holders, minlength=occupancy.size))[:-1]
     )
-    for one, other in np.argwhere(np.triu(candidates & ~shared, 1)):
-        shared[one, other] = shared[other, one] = len(np.intersect1d(keys[one], keys[other], True)) > 0
+    unknown, is_held = np.triu(candidates & ~shared, 1), np.zeros(len(occupancy.keys), np.bool_)
+    for one in np.flatnonzero(unknown.any(axis=1)).tolist():
+        is_held[keys[one]] = True
+        for other in np.flatnonzero(unknown[one]).tolist():
+            shared[one, other] = shared[other, one] = is_held[keys[other]].any()
+        is_held[keys[one]] = False
     return shared
 
 

@@ -20,6 +20,7 @@ def cover_pixels(
     ],
     seen: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu")],
     counts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu")],
+    alike: bool,
     summed: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)]
     | None = None,
     sums: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order="C", device="cpu")] | None = None,

@@ -7,6 +7,7 @@ share pixels.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
@@ -17,12 +18,11 @@ from petacomm.base.typing import BoolArray, Int32Array, Int64Array
 from petacomm.costs.occupancy import Occupancy
 from petacomm.costs.partner_estimates import RankSample
 from petacomm.sharing.sharing_graph import hash_runs, offsets_from_counts
-from petamap.data.observation import Observation
 from petamap.data.parts import NO_PART
+from petamap.planning.detectors_alike import first_alike
 from petamap.planning.rank_samples import SampleDistribution
 from petamap.planning.scanned_run import ScannedRun
 from petamap.planning.sky_regions import SkySample
-from petamap.pointing.compressed import CompressedPointing
 
 # Time samples expanded at a time, and by all ranks of the sampled nodes.
 _CHUNK = 1 << 17
@@ -133,6 +133,7 @@ def _stretches(
     """
     found: dict[tuple[int, int, int], list[tuple[int, int]]] = {}
     first, last = np.searchsorted(distribution.ranks, [rank, rank + 1])
+    alike = lru_cache(2)(lambda number: first_alike(run.observations[number]))
     for row in range(int(first), int(last)):
         number = int(distribution.streams[row])
         stream = run.layout.streams[number]
@@ -140,21 +141,12 @@ def _stretches(
         start, stop = stream.recorded_range(
             int(distribution.begin[row]) + base, int(distribution.end[row]) + base
         )
-        detector = _first_alike(run.observations[stream.observation], stream.detector)
+        detector = int(alike(stream.observation)[stream.detector])
         runs = None if run.parts is None else run.parts.of(stream.observation, stream.detector)
         for begin, end, part in [(start, stop, 0)] if runs is None else runs.within(start, stop):
             if part != NO_PART:
                 found.setdefault((stream.observation, detector, part), []).append((begin, end))
     return found
-
-
-def _first_alike(observation: Observation, detector: int) -> int:
-    """Return the first detector that has the pixels and flags of one, sample by sample."""
-    pointing = observation.pointing
-    if observation.flags or not isinstance(pointing, CompressedPointing):
-        return detector
-    sights = pointing.sight_of
-    return int(np.flatnonzero(sights == sights[detector])[0])
 
 
 def _joined(stretches: list[tuple[int, int]]) -> list[tuple[int, int]]:

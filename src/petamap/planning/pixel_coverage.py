@@ -22,10 +22,12 @@ from petacomm.base.threads import map_threads
 from petacomm.base.typing import Int32Array, Int64Array
 from petacomm.costs.occupancy import Occupancy
 from petacomm.mpi import Communicator, SerialCommunicator, agree_on_errors
+from petacomm.sharing.sharing_graph import expand_groups
 from petamap.data.observation import Observation
 from petamap.data.parts import NO_PART
 from petamap.mapmaking.distribution import distribute
 from petamap.planning.cut_pixels import WeightSums
+from petamap.planning.detectors_alike import first_alike
 from petamap.planning.range_parts import part_edges, parts_of_ranges
 from petamap.planning.rank_samples import SampleDistribution
 from petamap.planning.scanned_run import ScannedRun
@@ -139,23 +141,25 @@ def compute_pixel_coverage(
     edges = distinct(
         np.concatenate([keys, [every.n_keys], cuts, *(x for d in distributions for x in (d.begin, d.end))])
     )
-    streams = every.holding(edges[:-1])
+    edges, source = _shared_ranges(run, edges, quick)
+    own = np.flatnonzero(source == np.arange(len(source)))
+    streams = every.holding(edges[:-1][own])
     scanned = every.columns(streams)
     shift = scanned.start - every.keys(streams)
     first, last = scanned.start + every.margin, scanned.stop - every.margin
     # what a rank holds may end in the margin
-    start = np.clip(edges[:-1] + shift, first, last)
-    stop = np.clip(edges[1:] + shift, start, last)
+    start = np.clip(edges[:-1][own] + shift, first, last)
+    stop = np.clip(edges[1:][own] + shift, start, last)
     maps = np.zeros(len(start), np.int64)
     if run.parts is not None:
-        maps = parts_of_ranges(run.layout, run.parts, edges)
+        maps = parts_of_ranges(run.layout, run.parts, edges)[own]
         stop = np.where(maps == NO_PART, start, stop)
     ranges = np.stack([scanned.detector, start, stop, maps], axis=1)
     progress.begin("pixel coverage", float((stop - start).sum()), "samples")
 
     @lru_cache(2 * n_threads)
     def expander(number: int) -> _PixelExpander:
-        return _PixelExpander(run.observations[number], sample, quick, sums)
+        return _PixelExpander(run.observations[number], sample, quick, sums, alike=run.parts is None)
 
     def cover(batch: tuple[int, int]) -> tuple[Int32Array, Int64Array]:
         rows = np.ascontiguousarray(ranges[slice(*batch)])
@@ -165,14 +169,51 @@ def compute_pixel_coverage(
 
     comm = comm or SerialCommunicator()
     batches = _batches(scanned.observation, stop - start, comm.size)
-    own = slice(*distribute(len(batches), comm.size)[comm.rank : comm.rank + 2])
+    dealt = slice(*distribute(len(batches), comm.size)[comm.rank : comm.rank + 2])
     with agree_on_errors(comm):
-        results = map_threads(cover, batches[own], n_threads)
+        results = map_threads(cover, batches[dealt], n_threads)
     progress.end()
     counts = np.concatenate([np.zeros(0, np.int64), *(counts for _, counts in results)])
     pixels = np.concatenate([np.zeros(0, np.int32), *(pixels for pixels, _ in results)])
     counts, pixels = (comm.allgather_rows(rows)[0] for rows in (counts, pixels))
+    if len(own) < len(source):
+        numbers = np.searchsorted(own, source)
+        pixels = pixels[expand_groups(numbers.astype(np.int32), np.append(0, np.cumsum(counts)))]
+        counts = counts[numbers]
     return PixelCoverage(sample, edges, np.concatenate([[0], np.cumsum(counts)]), pixels)
+
+
+def _shared_ranges(run: ScannedRun, edges: Int64Array, quick: bool) -> tuple[Int64Array, Int64Array]:
+    """Return edges that streams which look alike have in common, and the first range like each one.
+
+    Two detectors of a pair see the same pixels, which are looked at once, unless they have flags of their
+    own or are parts of the data.
+
+    Returns
+    -------
+    edges : int64 (n_ranges + 1,)
+    source : int64 (n_ranges,)
+    """
+    every = run.layout.streams
+    if run.parts is not None:
+        return edges, np.arange(len(edges) - 1)
+    firsts = {
+        number: first_alike(run.observations[number], with_flags=not quick)
+        for number in np.unique(every.observation).tolist()
+    }
+    rows = zip(every.first[:-1].tolist(), every.observation.tolist(), strict=True)
+    first = np.concatenate([begin + firsts[number] for begin, number in rows])
+    if np.array_equal(first, np.arange(len(first))):
+        return edges, np.arange(len(edges) - 1)
+    own = every.holding(edges[:-1])
+    common = np.unique(np.stack([first[own], edges[:-1] - every.keys(own)], axis=1), axis=0)
+    ends = np.searchsorted(common[:, 0], np.arange(len(first) + 1))
+    counts = np.diff(ends)[first]
+    within = common[expand_groups(first.astype(np.int32), ends), 1]
+    shared = np.append(np.repeat(every.keys(np.arange(len(first))), counts) + within, edges[-1])
+    before = np.cumsum(counts) - counts
+    place = np.arange(len(within)) - np.repeat(before, counts)
+    return shared, np.repeat(before[first], counts) + place
 
 
 def _batches(observation: Int64Array, lengths: Int64Array, n_ranks: int) -> list[tuple[int, int]]:
@@ -199,6 +240,8 @@ class _PixelExpander:
         As in `compute_pixel_coverage`; of compressed pointing.
     sums : WeightSums, optional
         To which samples are added.
+    alike : bool
+        A detector stands for all that look alike, whose samples are added as well, where a kernel does it.
     """
 
     def __init__(
@@ -207,6 +250,8 @@ class _PixelExpander:
         sample: SkySample,
         quick: bool = False,
         sums: WeightSums | None = None,
+        *,
+        alike: bool = False,
     ) -> None:
         pointing = observation.pointing
         if pointing is None:
@@ -216,7 +261,7 @@ class _PixelExpander:
         self._pointing: Pointing = pointing
         self._flags = () if quick else observation.flags
         self._sample = sample
-        self._sums = sums
+        self._sums, self._alike = sums, alike
         self._sparse: CompressedPointing | None = None
         self._step = 1
         if quick and isinstance(pointing, CompressedPointing) and not sample.side:
@@ -252,16 +297,19 @@ class _PixelExpander:
         assert isinstance(self._pointing, CompressedPointing) and self._sparse is not None
         sample, sparse = self._sample, self._stride > 1
         sums = self._sums
-        n_looked = int((rows[:, 2] - rows[:, 1]).sum())
+        lengths = rows[:, 2] - rows[:, 1]
+        n_looked = int(lengths.sum())
         seen, counts = np.empty(n_looked, np.int32), np.empty(len(rows), np.int64)
         n_outside = kernels.cover_pixels(
             self._pointing.kernel_arguments(), sample.pixelization.grid, sample.shift, sample.sample_index,
             self._sparse.kernel_arguments(), sample.coarse_grid.grid if sparse else sample.pixelization.grid,
             sample.near_mask if sparse else None, self._stride, rows, seen, counts,
-            *(sums.kernel_arguments(number) if sums else ()),
+            self._alike, *(sums.kernel_arguments(number) if sums else ()),
         )  # fmt: skip
         if sums:
-            sums.count(n_looked, n_outside)
+            sights = self._pointing.sight_of
+            n_alike = np.bincount(sights)[sights[rows[:, 0]]] if self._alike else 1
+            sums.count(int((lengths * n_alike).sum()), n_outside)
         pixels = seen[: counts.sum()].copy()
         pixels += np.int32(number * sample.n_sampled)
         return pixels, counts

@@ -41,8 +41,8 @@ from petamap.simulation.sky_costs import SkyCosts, sky_costs
 from petamap.sky.stokes import Stokes
 
 _LEAST_SAMPLE = 1e-9  # part of the sky: a pixel of the finest
-# Default number of regions of the sky sample.
-_N_REGIONS = 6000
+# Default number of regions of the sky sample, and of scans of more samples, of which a plan would take long.
+_N_REGIONS, _FEWER_REGIONS, _LONG_SCAN = 6000, 2000, 1e10
 # Of more time samples, the scan is thinned out.
 MOST_SCANNED = 1e11
 
@@ -430,7 +430,8 @@ class _Planner:
         fraction = self.fraction
         if fraction is None:
             small = self.run.layout.n_samp <= MAX_SAMPLES
-            fraction = 1.0 if small else min(1.0, _N_REGIONS / len(full_sky.regions))
+            number = _N_REGIONS if self.run.layout.n_samp <= _LONG_SCAN else _FEWER_REGIONS
+            fraction = 1.0 if small else min(1.0, number / len(full_sky.regions))
         if fraction == 1:
             return full_sky
         return self.run.sky_sample(fraction, self.seed)

@@ -63,19 +63,24 @@ def test_pixels_are_cut_in_each_band(flags):
     assert f"of {totals.pixels:,} pixels of 2 bands seen" in plan_table(planned)
 
 
-def test_kernels_add_what_is_added_one_by_one():
+@pytest.mark.parametrize("alike", [False, True])
+@pytest.mark.parametrize("stokes", [Stokes.I, Stokes.IQU])
+def test_kernels_add_what_is_added_one_by_one(alike, stokes):
     config = satellite(n_side=64)
     observation = ScannedRun.open(config).observations[0]
     sample = draw_sky_sample(ScannedRun.open(config).pixelization, 0.1, 3)
-    kernel, one_by_one = WeightSums(sample, Stokes.IQU), WeightSums(sample, Stokes.IQU)
-    rows = np.array([[0, 0, observation.n_samp, 0], [3, 17, 5000, 0]])
-    _PixelExpander(observation, sample, sums=kernel).pixels(rows)
-    for detector, start, stop, _ in rows.tolist():
+    kernel, one_by_one = WeightSums(sample, stokes), WeightSums(sample, stokes)
+    rows = np.array([[0, 0, observation.n_samp, 0], [2, 17, 5000, 0]])
+    _PixelExpander(observation, sample, sums=kernel, alike=alike).pixels(rows)
+    # detectors 0 and 1 are a pair, 2 and 3 another
+    pairs = [[one, start, stop] for d, start, stop, _ in rows.tolist() for one in range(d, d + 1 + alike)]
+    for detector, start, stop in pairs:
         pixels, angles = np.empty(stop - start, np.int32), np.empty(stop - start, np.uint32)
         observation.pointing.expand(sample.pixelization, detector, start, stop, pixels, angles)
         one_by_one.add(pixels, angles, observation.pointing.efficiency(detector))
     assert kernel.rows[:, 0].max() > 10
     np.testing.assert_array_equal(kernel.rows, one_by_one.rows)
+    assert kernel._n_used + kernel._n_unused == sum(stop - start for _, start, stop in pairs)
 
 
 def test_a_part_of_the_sky_tells_of_all_and_threads_do_not_matter():
