@@ -60,7 +60,7 @@ def test_sums_are_correctly_rounded_on_any_ranks(n_ranks):
 
 
 def test_all_algorithms_give_the_same_bits():
-    run_ranks(all_algorithms, N_TERMS, timeout=120)
+    run_ranks(all_algorithms, N_TERMS)
 
 
 def all_algorithms(comm):

@@ -78,7 +78,7 @@ def _result(comm):
 
 @pytest.mark.parametrize("n_ranks", cases(1, 3, long=(2, 5)))
 def test_same_bits_on_any_ranks(n_ranks, once=[]):  # noqa: B006
-    ended = run_ranks(_result, n_ranks, timeout=120)
+    ended = run_ranks(_result, n_ranks)
     digest = next(line for line in ended.out.splitlines() if line.startswith("sha256"))
     assert len(digest) > 60
     once.append(digest)

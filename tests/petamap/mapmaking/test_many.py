@@ -191,7 +191,7 @@ def alone():
 
 @pytest.mark.parametrize("n_ranks", cases(3, long=(2, 5)))
 def test_ranks_do_not_change_a_bit(alone, n_ranks):
-    ended = run_ranks(print_results, n_ranks, timeout=100)
+    ended = run_ranks(print_results, n_ranks)
     path = next(line for line in ended.out.splitlines() if line.startswith("FOUND")).split()[1]
     with open(path) as file:
         assert file.read() == repr(alone)

@@ -103,7 +103,7 @@ def alone():
 
 @pytest.mark.parametrize("n_ranks", cases(3, long=(2, 4, 7)))
 def test_ranks_threads_and_reductions_do_not_change_a_bit(alone, n_ranks):
-    ended = run_ranks(print_results, n_ranks, timeout=200)
+    ended = run_ranks(print_results, n_ranks, timeout=480)
     line = next(line for line in ended.out.splitlines() if line.startswith("FOUND"))
     assert line.removeprefix("FOUND ").strip() == _written(alone)
 

@@ -135,7 +135,7 @@ def alone():
 
 @pytest.mark.parametrize("n_ranks", cases(3, long=(2, 5)))
 def test_ranks_groups_and_batches(alone, n_ranks):
-    ended = run_ranks(print_digests, n_ranks, timeout=120)
+    ended = run_ranks(print_digests, n_ranks)
     line = next(line for line in ended.out.splitlines() if line.startswith("FOUND"))
     assert set(line.split()[1:]) == {alone}
 
