@@ -58,12 +58,15 @@ class PixelCoverage:
         The pixels of range i are ``pixels[offsets[i]:offsets[i + 1]]``.
     pixels : int32 (offsets[-1],)
         Distinct pixels of each range, as numbers within the sample: ``k n_sampled + i`` of those of map k.
+    n_found : int
+        As many, but those of streams that look alike once.
     """
 
     sample: SkySample
     edges: Int64Array
     offsets: Int64Array
     pixels: Int32Array
+    n_found: int
 
     def occupancy(self, distribution: SampleDistribution) -> Occupancy:
         """Return the occupancy of the sample's pixels by the ranks of a distribution.
@@ -176,11 +179,12 @@ def compute_pixel_coverage(
     counts = np.concatenate([np.zeros(0, np.int64), *(counts for _, counts in results)])
     pixels = np.concatenate([np.zeros(0, np.int32), *(pixels for pixels, _ in results)])
     counts, pixels = (comm.allgather_rows(rows)[0] for rows in (counts, pixels))
+    n_found = len(pixels)
     if len(own) < len(source):
         numbers = np.searchsorted(own, source)
         pixels = pixels[expand_groups(numbers.astype(np.int32), np.append(0, np.cumsum(counts)))]
         counts = counts[numbers]
-    return PixelCoverage(sample, edges, np.concatenate([[0], np.cumsum(counts)]), pixels)
+    return PixelCoverage(sample, edges, np.concatenate([[0], np.cumsum(counts)]), pixels, n_found)
 
 
 def _shared_ranges(run: ScannedRun, edges: Int64Array, quick: bool) -> tuple[Int64Array, Int64Array]:

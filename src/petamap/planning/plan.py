@@ -374,7 +374,7 @@ class _Planner:
         held = [distribute_samples(layout, one.groups, self.cores) for one in distributions]
         looks = self.run, sample, held, self.n_threads, self.progress
         scan, splits = scan_maps(self.config, *looks), scan_splits(self.config, *looks)
-        self.looked_at = self._looked_at(len(scan.coverage.pixels) / sample.fraction)
+        self.looked_at = self._looked_at(scan.coverage.n_found / sample.fraction)
         self.unused = scan.unused
         predictions: list[RunPrediction] = []
         for distribution, samples in zip(distributions, held, strict=True):
