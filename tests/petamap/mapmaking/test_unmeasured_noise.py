@@ -90,7 +90,7 @@ BAD = ((1, 0), (4, 0), (4, 1))
 
 def run_alone(folder, shared, comm=None):
     chosen = {"kernel": "estimate", "n_lag": 50, "n_modes": int(shared), "max_rounds": 3}
-    return run_on([scan(bad=BAD, shared=shared)], folder, comm, noise=chosen)
+    return run_on([scan(bad=BAD, shared=shared)], folder, comm, noise=chosen, solver={"tolerance": 1e-3})
 
 
 def print_bits(comm):
