@@ -103,7 +103,7 @@ def _solved(kind, comm):
     columns = SharedColumns(rng.normal(size=(4, 3000)), sharing=Sharing("observation", True))
     one = dataclasses.replace(one, noise=noise, templates=(Baselines(20.0), columns))
     system = make_system([one], Healpix(4, nest=True), comm, n_lag=200, preconditioner=kind)
-    solution = solve(system, 1e-7, 40)
+    solution = solve(system, 1e-7, 12)
     parts = comm.allgather((system.keys, solution.map.pixels))
     keys, values = (np.concatenate(each) for each in zip(*parts, strict=True))
     return solution.iterations, values[np.argsort(keys)].tobytes()
