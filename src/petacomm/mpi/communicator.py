@@ -10,6 +10,7 @@ import functools
 import math
 import os
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal, NoReturn, Protocol, TypeAlias, cast
 
 import numpy as np
@@ -361,7 +362,8 @@ class MpiCommunicator:
 
     def _unpickled(self, content: AnyArray, counts: Int64Array) -> list[Any]:
         """Return the objects of all ranks, of so many bytes each."""
-        return [self.mpi.pickle.loads(one) for one in np.split(content, np.cumsum(counts)[:-1])]
+        ends = np.cumsum(counts).tolist()
+        return [self.mpi.pickle.loads(content[begin:end]) for begin, end in pairwise([0, *ends])]
 
     @communicates
     def allgather_rows(self, rows: AnyArray) -> tuple[AnyArray, Int64Array]:
