@@ -228,7 +228,7 @@ def _small() -> dict[str, dict[str, Callable[[], list[Any]]]]:
         "planning": {
             "cover_pixels": lambda: [
                 pointing(), GRID, 2, full(48, I32), pointing(50), GRID, full(192, U8, 1), 4,
-                numbers(0, 0, 90, 2, 50, 200).reshape(2, 3), full(240, I32), full(2, I64),
+                numbers(0, 0, 90, 2, 50, 200).reshape(2, 3), full(240, I32), full(2, I64), False,
             ],
         },
         "simulation": {

@@ -157,8 +157,8 @@ def check_on_ranks(monkeypatch, case, per_node=8):
 @pytest.mark.parametrize(
     "case",
     cases(
-        "auto block-diagonal owner", "streams block-diagonal auto", "auto two-level pairwise",
-        long=["auto two-level owner", "streams block-diagonal owner"],
+        "auto block-diagonal owner", "streams block-diagonal auto",
+        long=["auto two-level pairwise", "auto two-level owner", "streams block-diagonal owner"],
     ),
 )  # fmt: skip
 def test_eight_ranks_send_no_more_than_planned(monkeypatch, case):
@@ -168,8 +168,11 @@ def test_eight_ranks_send_no_more_than_planned(monkeypatch, case):
 @pytest.mark.parametrize(
     "case",
     cases(
-        "time-major block-diagonal owner", "streams block-diagonal dense", "streams block-diagonal hybrid",
-        long=["streams block-diagonal hierarchical", "streams block-diagonal butterfly"],
+        "streams block-diagonal hybrid",
+        long=[
+            "time-major block-diagonal owner", "streams block-diagonal dense",
+            "streams block-diagonal hierarchical", "streams block-diagonal butterfly",
+        ],
     ),
 )  # fmt: skip
 def test_ranks_of_nodes_send_no_more_than_planned(monkeypatch, case):
