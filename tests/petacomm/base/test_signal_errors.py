@@ -11,7 +11,7 @@ from petacomm.base.errors import Interruption
 from petacomm.base.signal_errors import error_of_signal, forget_signal
 from petacomm.base.stop_request import StopRequest
 
-# Signals at moments all over the imports of 50 modules: raised at once, 3 of 100 go wrong.
+# Signals at moments all over the imports of 20 modules: raised at once, 3 of 100 go wrong.
 AMID_IMPORTS = """
 import _imp, importlib, random, signal, sys, time
 from petacomm.base.signal_errors import raise_of_signal, when_safe
@@ -20,7 +20,7 @@ def receive(number):
     raise_of_signal(KeyboardInterrupt(), number)
 
 def load():
-    for i in range(50):
+    for i in range(20):
         sys.modules.pop(f"module{i}", None)
         importlib.import_module(f"module{i}")
 
@@ -28,7 +28,7 @@ signal.signal(signal.SIGALRM, when_safe(receive))
 begun = time.perf_counter()
 load()
 seconds, raised, locked, draw = time.perf_counter() - begun, 0, 0, random.Random(1)
-for _ in range(400):
+for _ in range(150):
     try:
         signal.setitimer(signal.ITIMER_REAL, draw.uniform(1e-5, seconds))
         load()
@@ -47,10 +47,10 @@ def forget():
 
 
 def test_imports_that_a_signal_ends_are_not_locked(tmp_path):
-    for i in range(50):
+    for i in range(20):
         (tmp_path / f"module{i}.py").write_text("x = 1\n")
     words = [sys.executable, "-c", f"import sys; sys.path.append({str(tmp_path)!r}){AMID_IMPORTS}"]
-    assert run_command(words, check=True).stdout == "400 0\n"
+    assert run_command(words, check=True).stdout == "150 0\n"
 
 
 class Destroyed:

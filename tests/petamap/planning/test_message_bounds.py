@@ -179,22 +179,26 @@ def test_ranks_of_nodes_send_no_more_than_planned(monkeypatch, case):
     check_on_ranks(monkeypatch, case, per_node=4)
 
 
+BLOCKS, LEVELS = "block-diagonal", "two-level"
+PARTS, TEMPLATES = ("bands", "halves", "detectors"), ("baselines", "shared")
+
+
 @pytest.mark.parametrize(
-    ("more", "n_ranks"),
+    ("more", "n_ranks", "preconditioner"),
     cases(
-        ("bands", 3), ("halves", 3), ("baselines", 3),
+        ("bands", 3, BLOCKS), ("halves", 3, BLOCKS), ("baselines", 3, BLOCKS),
         long=[
-            *((more, n) for more in MORE if more for n in (1, 2, 8)),
-            ("bands", 5), ("halves", 5), ("baselines", 5), ("shared", 3),
+            *((more, n, BLOCKS) for more in (*PARTS, *TEMPLATES) for n in (1, 2, 8)),
+            *((more, n, LEVELS) for more in TEMPLATES for n in (1, 2, 3, 8)),
+            ("bands", 5, BLOCKS), ("halves", 5, BLOCKS), ("baselines", 5, BLOCKS), ("baselines", 5, LEVELS),
+            ("shared", 3, BLOCKS),
         ],
     ),
 )  # fmt: skip
-def test_parts_and_templates_send_no_more_than_planned(monkeypatch, more, n_ranks):
-    has_templates = more in ("baselines", "shared")
-    for preconditioner in ("block-diagonal", "two-level") if has_templates else ("block-diagonal",):
-        monkeypatch.setenv("CASE", f"auto {preconditioner} owner {more}")
-        monkeypatch.setenv("PETAMAP_RANKS_PER_NODE", str(n_ranks))
-        run_ranks(check_case, n_ranks, timeout=600)
+def test_parts_and_templates_send_no_more_than_planned(monkeypatch, more, n_ranks, preconditioner):
+    monkeypatch.setenv("CASE", f"auto {preconditioner} owner {more}")
+    monkeypatch.setenv("PETAMAP_RANKS_PER_NODE", str(n_ranks))
+    run_ranks(check_case, n_ranks, timeout=600)
 
 
 @pytest.mark.long
