@@ -64,7 +64,7 @@ class AmplitudeForecast:
     def __init__(self, run: ScannedRun) -> None:
         self._run = run
 
-    def of(self, held: Sequence[HeldSamples], size: int) -> AmplitudeSizes | None:
+    def sizes(self, held: Sequence[HeldSamples], size: int) -> AmplitudeSizes | None:
         """Return the sizes of the rank that has most, None without templates.
 
         Parameters

@@ -175,7 +175,7 @@ class MessageBounds:
         """
         applied = self.application().times(iterations + 1)
         solved = self.model.solution()
-        if self.model.is_there:
+        if self.model.has_model:
             solved = solved.plus(self.ghosts(8 * self.sizes.n_stokes, 8)).times(iterations + 2)
         small = small_collectives(2 * iterations + 16)
         return applied.plus(solved, self.dot_products(iterations), small)

@@ -42,7 +42,7 @@ class ModelBounds:
         self.has_templates = sizes.amplitudes is not None
 
     @property
-    def is_there(self) -> bool:
+    def has_model(self) -> bool:
         """Whether the preconditioner has a model."""
         return self.model is not None or self.has_templates
 
@@ -56,7 +56,7 @@ class ModelBounds:
         application : Sent
             Of the system, which tells what templates leave undetermined.
         """
-        if not self.is_there:
+        if not self.has_model:
             return Sent()
         one = self.sizes
         noises = counted_alltoall(one, one.others(one.streams.partners), _NOISE_BYTES * one.streams.n_held)
@@ -111,7 +111,7 @@ class ModelBounds:
         That of two levels is a polynomial. Each degree is an exchange of the model's pixels, the sums of
         groups of them, and their sizes.
         """
-        if not self.is_there:
+        if not self.has_model:
             return Sent()
         transfers = self._transfers().plus(small_collectives(8), self._common(1).times(_COMMON_AROUND))
         if self.model is None:
@@ -133,7 +133,7 @@ class ModelBounds:
     def _moved(self) -> list[KeySizes]:
         """Return the sizes of unknown samples and amplitudes that are sent to the ranks of their streams."""
         one, own = self.sizes, self.amplitudes
-        n_gaps = one.n_gaps + self.model.n_gaps if self.model else 0.0
+        n_gaps = (one.n_gaps + self.model.n_gaps) if self.model else 0.0  # solved for by two levels alone
         # what streams have in common is owned by one of many ranks that model it
         n_amplitudes = own.n_held + own.n_modelled + 2 * own.n_sent
         partners = one.streams.partners + 2 * own.partners

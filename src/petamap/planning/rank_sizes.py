@@ -99,7 +99,7 @@ class SizeForecast:
             partial=self.run.n_maps > 1 or is_partial(self.run.pixelization, round(forecast.n_global.value)),
             n_maps=self.run.n_maps,
             streams=stream_sizes(self.run, held, forecast.size),
-            amplitudes=self.amplitudes.of(held, forecast.size) if self.amplitudes else None,
+            amplitudes=self.amplitudes.sizes(held, forecast.size) if self.amplitudes else None,
             binned_only=self.config.solver.binned_only,
             reductions=(reduction,) if reduction != AUTO else candidates(seconds),
             is_chosen=reduction == AUTO,
