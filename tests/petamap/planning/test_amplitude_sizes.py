@@ -21,7 +21,7 @@ OF_ALL = '[[source]]\nkind = "offsets"\nper = "observation"\nall_detectors = tru
 def test_amplitudes_are_those_of_the_map_maker(templates, groups):
     run, size = ScannedRun.open(satellite(more=templates)), 5
     held = distribute_samples(run.layout, groups, size).held(run.layout, 1)
-    found = AmplitudeForecast(run).of(held, size)
+    found = AmplitudeForecast(run).sizes(held, size)
     terms = StreamTerms(run.observations, run.layout)
 
     def keys_of(streams):
@@ -46,7 +46,7 @@ def test_amplitudes_are_those_of_the_map_maker(templates, groups):
 def test_without_templates_there_are_none():
     run = ScannedRun.open(satellite())
     held = distribute_samples(run.layout, 1, 3).held(run.layout, 1)
-    assert AmplitudeForecast(run).of(held, 3) is None
+    assert AmplitudeForecast(run).sizes(held, 3) is None
 
 
 @pytest.mark.parametrize("groups", [None, 1, 4])
