@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from petacomm.base.progress import SilentProgress
+from petacomm.base.progress import Progress, SilentProgress
 from petacomm.costs.options import ReductionOptions
 from petacomm.mpi import Communicator
 from petacomm.mpi.autotuner import tuning_environment
@@ -93,10 +93,8 @@ def predict_distributions(
 
     The reduction is the one that the configuration asks for, or the fastest. Ranks of `comm` share the work.
     """
-    distributions = possible_distributions(max(observation.n_det for observation in run.observations))
-    held = [distribute_samples(run.layout, one.groups, size) for one in distributions]
-    sample = _sky_sample(run, config.run.seed)
-    coverage = compute_pixel_coverage(run, sample, held, n_threads, SilentProgress(), comm, quick=True)
+    distributions, held = _possible(run, size)
+    coverage = _look_at(run, config, held, n_threads, SilentProgress(), comm)
     n_stokes = Stokes(config.map.stokes).n
     options = ReductionOptions(buffer_keys=max(1, int(config.comm.buffer) // (8 * n_stokes)))
 
@@ -108,6 +106,44 @@ def predict_distributions(
     own = {number: seconds(held[number]) for number in range(comm.rank, len(held), comm.size)}
     found = {number: value for part in comm.allgather(own) for number, value in part.items()}
     return {distribution: found[number] for number, distribution in enumerate(distributions)}
+
+
+def gathered_bytes(
+    run: ScannedRun, config: RunConfig, size: int, n_threads: int, progress: Progress
+) -> float:
+    """Return the most that a rank of a run passes to the gathers of pixels by which it chooses, bytes.
+
+    0 where it does not choose. What the run looks at is looked at.
+
+    Parameters
+    ----------
+    run : ScannedRun
+    config : RunConfig
+    size : int
+        Number of ranks.
+    n_threads : int
+    progress : Progress
+    """
+    asked = config.comm.distribution == AUTO and size > 1 and chooses_distribution(run.layout, size)
+    if not (asked and all(_can_be_looked_at(observation.pointing) for observation in run.observations)):
+        return 0.0
+    coverage = _look_at(run, config, _possible(run, size)[1], n_threads, progress)
+    return float(coverage.looked_at.bytes_of_ranks(size).max())
+
+
+def _possible(run: ScannedRun, size: int) -> tuple[Sequence[Distribution], list[SampleDistribution]]:
+    """Return the distributions that a run may have, and the samples of each."""
+    possible = possible_distributions(max(observation.n_det for observation in run.observations))
+    return possible, [distribute_samples(run.layout, one.groups, size) for one in possible]
+
+
+def _look_at(
+    run: ScannedRun, config: RunConfig, held: Sequence[SampleDistribution], n_threads: int,
+    progress: Progress, comm: Communicator | None = None,
+) -> PixelCoverage:  # fmt: skip
+    """Return the pixels that a run looks at for its choice. Ranks of `comm` share the work."""
+    sample = _sky_sample(run, config.run.seed)
+    return compute_pixel_coverage(run, sample, held, n_threads, progress, comm, quick=True)
 
 
 def _loads(

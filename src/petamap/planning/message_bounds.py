@@ -108,9 +108,9 @@ class MessageBounds:
         return small_collectives(4).plus(Sent(0.0, 1.0, _BAND_BYTES * each))
 
     def distribution(self) -> Sent:
-        """Return the bound of choosing the distribution: 8 bytes a pixel found, and 16 small collectives."""
-        looked_at = self.sizes.n_pixels_looked_at
-        return small_collectives(16).plus(Sent(0.0, 4.0, 8 * looked_at)) if looked_at else Sent()
+        """Return the bound of choosing the distribution: pixels gathered, and 16 small collectives."""
+        gathered = self.sizes.gathered_bytes
+        return small_collectives(16).plus(Sent(0.0, 4.0, gathered)) if gathered else Sent()
 
     def pointing(self) -> Sent:
         """Return the bound of finding pixels: 32 small collectives agree on memory and what is read."""

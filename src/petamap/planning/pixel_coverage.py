@@ -46,6 +46,34 @@ _SPEED_MARGIN = 1.2
 
 
 @dataclass(frozen=True)
+class LookedAtRanges:
+    """Ranges of samples that were looked at, each once, and how many pixels they had.
+
+    Attributes
+    ----------
+    observation : int64 (n_looked,)
+    lengths : int64 (n_looked,)
+        Samples of each range.
+    n_pixels : int64 (n_looked,)
+        Distinct pixels of each range.
+    """
+
+    observation: Int64Array
+    lengths: Int64Array
+    n_pixels: Int64Array
+
+    def bytes_of_ranks(self, size: int) -> Int64Array:
+        """Return what each of so many ranks gathers, which share the work: int64 (size,).
+
+        8 bytes a range and 4 a pixel.
+        """
+        batches = _batches(self.observation, self.lengths, size)
+        ends = np.append(0, np.cumsum(8 + 4 * self.n_pixels))
+        edges = np.append(np.array([first for first, _ in batches], np.int64), len(self.lengths))
+        return np.diff(ends[edges[distribute(len(batches), size)]])
+
+
+@dataclass(frozen=True)
 class PixelCoverage:
     """Pixels of a sky sample that are observed in ranges of time samples.
 
@@ -58,15 +86,15 @@ class PixelCoverage:
         The pixels of range i are ``pixels[offsets[i]:offsets[i + 1]]``.
     pixels : int32 (offsets[-1],)
         Distinct pixels of each range, as numbers within the sample: ``k n_sampled + i`` of those of map k.
-    n_found : int
-        As many, but those of streams that look alike once.
+    looked_at : LookedAtRanges
+        Those that were looked at: of streams that look alike, of one.
     """
 
     sample: SkySample
     edges: Int64Array
     offsets: Int64Array
     pixels: Int32Array
-    n_found: int
+    looked_at: LookedAtRanges
 
     def occupancy(self, distribution: SampleDistribution) -> Occupancy:
         """Return the occupancy of the sample's pixels by the ranks of a distribution.
@@ -179,12 +207,12 @@ def compute_pixel_coverage(
     counts = np.concatenate([np.zeros(0, np.int64), *(counts for _, counts in results)])
     pixels = np.concatenate([np.zeros(0, np.int32), *(pixels for pixels, _ in results)])
     counts, pixels = (comm.allgather_rows(rows)[0] for rows in (counts, pixels))
-    n_found = len(pixels)
+    looked_at = LookedAtRanges(scanned.observation, stop - start, counts)
     if len(own) < len(source):
         numbers = np.searchsorted(own, source)
         pixels = pixels[expand_groups(numbers.astype(np.int32), np.append(0, np.cumsum(counts)))]
         counts = counts[numbers]
-    return PixelCoverage(sample, edges, np.concatenate([[0], np.cumsum(counts)]), pixels, n_found)
+    return PixelCoverage(sample, edges, np.concatenate([[0], np.cumsum(counts)]), pixels, looked_at)
 
 
 def _shared_ranges(run: ScannedRun, edges: Int64Array, quick: bool) -> tuple[Int64Array, Int64Array]:

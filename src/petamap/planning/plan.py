@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from petacomm.base.arguments import require_integer
 from petacomm.base.display import Displayed
@@ -14,9 +14,7 @@ from petacomm.base.threads import available_threads
 from petacomm.cli.shown_progress import shown_progress
 from petacomm.costs.forecast import Forecast
 from petacomm.costs.occupancy import Occupancy
-from petacomm.costs.partner_estimates import (
-    RankSample,
-)
+from petacomm.costs.partner_estimates import RankSample
 from petacomm.network import predict_seconds
 from petacomm.reduction import AUTO
 from petacomm.topology import Machine, load_machine
@@ -24,8 +22,9 @@ from petamap.data.config import RunConfig, require_configuration
 from petamap.mapmaking.bands import StreamBands
 from petamap.mapmaking.distribution import STREAMS, TIME_MAJOR, Distribution, possible_distributions
 from petamap.planning.amplitude_sizes import AmplitudeForecast
-from petamap.planning.choice_limits import chooses_distribution, looked_at_regions
+from petamap.planning.choice_limits import chooses_distribution
 from petamap.planning.cut_pixels import UnusedSamples
+from petamap.planning.distribution_choice import gathered_bytes
 from petamap.planning.map_scan import MAX_SAMPLES, MapScan, scan_maps, scan_splits
 from petamap.planning.memory_forecast import MemoryForecast
 from petamap.planning.message_bounds import unbounded_parts
@@ -312,7 +311,6 @@ class _Planner:
         self.stokes = Stokes(self.config.map.stokes)
         self.preconditioner = forecast_preconditioner(self.config, self.run.observations, self.run.bands)
         self.unused = UnusedSamples(flagged=self.flagged)
-        self.looked_at = 0.0
         self.thins = self.fraction is None and self._is_large and ThinnedScan.possible(self.config, self.run)
         if self.run.layout.n_blocks < self.cores:
             raise ConfigError(
@@ -334,7 +332,7 @@ class _Planner:
             sample.fraction, self.run.bands, self.preconditioner, tuple(predictions),
             0 if solver.binned_only else solver.max_iterations, thinning,
             self.config.noise.max_rounds if self.config.noise.kernel == "estimate" else 0, self.unused,
-            unbounded_parts(self.config, self.run.observations, thinned=self.thins), self.skies,
+            self._unbounded(), self.skies,
             self.run.n_maps,
         )  # fmt: skip
 
@@ -356,6 +354,19 @@ class _Planner:
         none = self.thins or self.config.solver.binned_only
         return None if none else AmplitudeForecast(self.run)
 
+    @cached_property
+    def _gathered_bytes(self) -> Callable[[int], float]:
+        """Bytes by which so many ranks choose the distribution; none are counted of a thinned-out scan."""
+        how = self.n_threads, self.progress
+        return lru_cache(
+            lambda size: 0.0 if self.thins else gathered_bytes(self.run, self.config, size, *how)
+        )
+
+    def _unbounded(self) -> tuple[str, ...]:
+        chooses = self.config.comm.distribution == AUTO and chooses_distribution(self.run.layout, self.cores)
+        told = ("the choice of the distribution",) if self.thins and chooses else ()
+        return (*told, *unbounded_parts(self.config, self.run.observations, thinned=self.thins))
+
     @property
     def _is_large(self) -> bool:
         """Whether there are too many samples to be scanned, of all of the sky or of a part of it."""
@@ -374,7 +385,6 @@ class _Planner:
         held = [distribute_samples(layout, one.groups, self.cores) for one in distributions]
         looks = self.run, sample, held, self.n_threads, self.progress
         scan, splits = scan_maps(self.config, *looks), scan_splits(self.config, *looks)
-        self.looked_at = self._looked_at(scan.coverage.n_found / sample.fraction)
         self.unused = scan.unused
         predictions: list[RunPrediction] = []
         for distribution, samples in zip(distributions, held, strict=True):
@@ -448,7 +458,8 @@ class _Planner:
         forecast, seconds = self._forecast(threads, occupancy, rank_sample, sky)
         memory = self.memory.of(forecast, threads, held)
         without_skies = replace(self.memory, skies=()).of(forecast, threads, held)
-        sizes = SizeForecast(self.config, self.run, self.looked_at, self._amplitudes).of(
+        gathered = self._gathered_bytes(forecast.size)
+        sizes = SizeForecast(self.config, self.run, gathered, self._amplitudes).of(
             distribution, forecast, occupancy.merge_ranks(threads), held, self.unused.samples, seconds
         )
         return RunPrediction(distribution, threads, forecast, seconds, *memory, sizes, without_skies)
@@ -470,18 +481,6 @@ class _Planner:
             for name, load in forecast.loads.items()
         }
         return forecast, seconds
-
-    def _looked_at(self, n_pixels: float) -> float:
-        """Return the pixels that a rank finds for the choice of the distribution, of those of all ranges."""
-        layout, pixelization = self.run.layout, self.run.pixelization
-        if (
-            self.config.comm.distribution != AUTO
-            or self.cores == 1
-            or not chooses_distribution(layout, self.cores)
-        ):
-            return 0.0
-        part = looked_at_regions(layout, pixelization) / count_regions(pixelization)
-        return 2 * part * n_pixels / self.cores
 
 
 def with_model(predictions: Sequence[RunPrediction], knots: float) -> list[RunPrediction]:

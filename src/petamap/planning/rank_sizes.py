@@ -39,8 +39,8 @@ class SizeForecast:
     ----------
     config : RunConfig
     run : ScannedRun
-    looked_at : float
-        Pixels that a rank finds for the choice of the distribution.
+    gathered_bytes : float
+        What a rank gathers of pixels for the choice of the distribution.
     amplitudes : AmplitudeForecast, optional
         Of templates, if they are solved for.
     split : bool
@@ -49,7 +49,7 @@ class SizeForecast:
 
     config: RunConfig
     run: ScannedRun
-    looked_at: float = 0.0
+    gathered_bytes: float = 0.0
     amplitudes: AmplitudeForecast | None = None
     split: bool = False
 
@@ -94,7 +94,7 @@ class SizeForecast:
             gap_partners=self._gap_partners(forecast.size, held, ends) if n_gaps else 0.0,
             n_kinds=self._n_kinds(),
             n_detectors=float(max(len(one.streams) for one in held)),
-            n_pixels_looked_at=self.looked_at,
+            gathered_bytes=self.gathered_bytes,
             product_columns=self._columns(n_stokes),
             partial=self.run.n_maps > 1 or is_partial(self.run.pixelization, round(forecast.n_global.value)),
             n_maps=self.run.n_maps,

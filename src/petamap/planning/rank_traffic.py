@@ -153,8 +153,8 @@ class RankSizes:
         Kinds of streams that have a band of their own, all ranks.
     n_detectors : float
         Detectors of all observations that a rank has samples of.
-    n_pixels_looked_at : float
-        Pixels that a rank finds for the choice of the distribution; 0 where it is given or not looked at.
+    gathered_bytes : float
+        What a rank gathers of pixels for the choice of the distribution; 0 where none is chosen.
     product_columns : tuple of int
         Columns of each product of a map.
     partial : bool
@@ -198,7 +198,7 @@ class RankSizes:
     gap_partners: float
     n_kinds: float
     n_detectors: float
-    n_pixels_looked_at: float
+    gathered_bytes: float
     product_columns: tuple[int, ...]
     partial: bool
     n_maps: int = 1

@@ -46,7 +46,8 @@ preconditioner = "{preconditioner}"
 LOOSE, FEW_BYTES, FEW_MESSAGES = 3, 8192, 24
 # Phases of which the bounds are those of the highest degree, and of all samples that may move.
 OF_THE_MODEL = ("preconditioner", "iterations")
-# Of any reduction that may be chosen, and of any keys that nodes may share.
+# Of any reduction that may be chosen, and of any keys that nodes may share; and of flagged samples, each of
+# which may lie apart from others, while they lie in runs.
 LOOSER_PLANS = {"auto", "hybrid", "hierarchical"}
 
 
@@ -71,6 +72,15 @@ n_parts = 2
 [[split]]
 name = "pairs"
 by = "detector"
+""",
+    "flags": """
+[[source]]
+kind = "cuts"
+gap_every = "1 h"
+gap_length = "10 min"
+[[source]]
+kind = "cuts"
+end = "3 h"
 """,
     "baselines": """
 [[source]]
@@ -131,7 +141,8 @@ def check_run(comm, distribution, preconditioner="block-diagonal", reduction="ow
             continue
         if comm.size == 2:  # which may share no pixel of a band or part
             continue
-        if {reduction, summary.environment.reduction} & LOOSER_PLANS and phase.name == "reduction plan":
+        looser = {reduction, summary.environment.reduction} & LOOSER_PLANS or more == "flags"
+        if looser and phase.name == "reduction plan":
             continue
         told = f"{told}, near {tight}"
         assert all(number <= bound for number, bound in zip(sent, tight, strict=True)), told
@@ -188,16 +199,16 @@ PARTS, TEMPLATES = ("bands", "halves", "detectors"), ("baselines", "shared")
 @pytest.mark.parametrize(
     ("more", "n_ranks", "preconditioner"),
     cases(
-        ("bands", 3, BLOCKS), ("halves", 3, BLOCKS), ("baselines", 3, BLOCKS),
+        ("bands", 3, BLOCKS), ("halves", 3, BLOCKS), ("baselines", 3, BLOCKS), ("flags", 3, BLOCKS),
         long=[
-            *((more, n, BLOCKS) for more in (*PARTS, *TEMPLATES) for n in (2, 8)),
+            *((more, n, BLOCKS) for more in (*PARTS, *TEMPLATES, "flags") for n in (2, 8)),
             *((more, n, LEVELS) for more in TEMPLATES for n in (2, 3, 8)),
             ("bands", 5, BLOCKS), ("halves", 5, BLOCKS), ("baselines", 5, BLOCKS), ("baselines", 5, LEVELS),
             ("shared", 3, BLOCKS),
         ],
     ),
 )  # fmt: skip
-def test_parts_and_templates_send_no_more_than_planned(monkeypatch, more, n_ranks, preconditioner):
+def test_parts_templates_and_flags_send_no_more_than_planned(monkeypatch, more, n_ranks, preconditioner):
     monkeypatch.setenv("CASE", f"auto {preconditioner} owner {more}")
     monkeypatch.setenv("PETAMAP_RANKS_PER_NODE", str(n_ranks))
     run_ranks(check_case, n_ranks, timeout=600)
@@ -221,7 +232,7 @@ def sizes(**changes):
     made = RankSizes(
         size=16_384, n_nodes=128, ranks_per_node=128, n_stokes=3, n_keys=1e5, n_owned=3e3, n_chunks=3e3,
         n_held=1e5, n_global=5e7, n_pix=50_331_648, rows=ROWS, pair_rows=2e6, n_samples=4e6, n_gaps=0,
-        n_shared_gaps=0, gap_partners=0, n_kinds=12, n_detectors=12, n_pixels_looked_at=0,
+        n_shared_gaps=0, gap_partners=0, n_kinds=12, n_detectors=12, gathered_bytes=0,
         product_columns=(3, 1), partial=False,
     )  # fmt: skip
     return dataclasses.replace(made, **changes)
