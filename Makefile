@@ -47,8 +47,13 @@ docs: $(STAMP)
 	$(BIN)/python docs/make_transpose.py
 	$(BIN)/python docs/refresh.py
 
+# Tests that start ranks have the machine for themselves: beside processes that compute they take many times longer.
+PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 test: $(STAMP) lint
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal --fork-ranks
+	failed=0; \
+	$(PYTEST) -m "ranks and not long" --fork-ranks || failed=$$?; \
+	$(PYTEST) -m "not ranks and not long" -n auto --maxprocesses 8 --dist worksteal || failed=$$?; \
+	exit $$failed
 
 # The documentation as a site that opens from a disk: site/index.html. Its tools are beside .venv, which they see.
 SITE := .venv-docs
@@ -74,7 +79,7 @@ test-long: $(STAMP)
 
 # The whole campaign of faults, with a table of what came of them.
 faults: $(STAMP)
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal -m "long or not long" \
+	$(PYTEST) -n auto --maxprocesses 8 --dist worksteal -m "long or not long" \
 		tests/faults tests/petamap/montecarlo/test_store.py tests/petamap/montecarlo/test_resume.py \
 		tests/petamap/cli/test_resume.py tests/petacomm/mpi/test_errors.py
 

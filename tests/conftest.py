@@ -9,6 +9,7 @@ import mpi
 import numpy as np
 import pytest
 from hypothesis import settings
+from rank_tests import mark_rank_tests
 
 from petamap.data import run_summary as s
 
@@ -39,6 +40,11 @@ def own_folders(tmp_path_factory):
 def pytest_addoption(parser):
     told = "fork ranks from a process that imports their test files once"
     parser.addoption("--fork-ranks", action="store_true", help=told)
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
+def pytest_collection_modifyitems(items):
+    mark_rank_tests(items)
 
 
 @pytest.fixture(autouse=True, scope="session")
