@@ -70,7 +70,8 @@ class LookedAtRanges:
         batches = _batches(self.observation, self.lengths, size)
         ends = np.append(0, np.cumsum(8 + 4 * self.n_pixels))
         edges = np.append(np.array([first for first, _ in batches], np.int64), len(self.lengths))
-        return np.diff(ends[edges[distribute(len(batches), size)]])
+        of_ranks: Int64Array = np.diff(ends[edges[distribute(len(batches), size)]])
+        return of_ranks
 
 
 @dataclass(frozen=True)
