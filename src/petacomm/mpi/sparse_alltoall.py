@@ -8,6 +8,7 @@ protocols for dynamic sparse data exchange", algorithm NBX).
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -69,9 +70,10 @@ def _receive_all(
             piece = np.empty(status.Get_count(comm.mpi.BYTE), np.uint8)
             message.Recv(piece)
             arrived.setdefault(status.Get_source(), []).append(piece)
-        elif all_arrived is None:
+        elif all_arrived is None and comm.mpi.Request.Testall(requests):
             # A synchronous send completes when its receive has started.
-            if comm.mpi.Request.Testall(requests):
-                all_arrived = comm.mpi_comm.Ibarrier()
-        elif all_arrived.Test():
+            all_arrived = comm.mpi_comm.Ibarrier()
+        elif all_arrived is not None and all_arrived.Test():
             return
+        else:
+            os.sched_yield()  # to a rank of this processor that has still to send

@@ -18,7 +18,8 @@ class Pace:
     """When to save and to stop, by clocks and signals of any rank, decided alike on all. Collective.
 
     Ranks look at them together, in one message of five numbers, after so many iterations as take a tenth of a
-    second, and else after each.
+    second, and else after each. They first look before the first and after it, and then wait at most for
+    twice as many as they last timed.
 
     Parameters
     ----------
@@ -52,8 +53,8 @@ class Pace:
         """Begin iterations anew, of which the first is still to be timed."""
         self._looked = time.perf_counter()
         self._longest = 0.0
-        self._steps = 0  # since the last look
-        self._next = 1
+        self._steps = -1  # since the last look; the first is before an iteration
+        self._next = 0
 
     def restart_interval(self) -> None:
         """Count the interval from now on, as all that was done is on disk."""
@@ -80,8 +81,8 @@ class Pace:
         mine = [self.stop.signal, each, now - self._saved, self._write_seconds, -self.stop.seconds_left]
         number, each, since, write, over = self.comm.allreduce(np.array(mine, np.float64), "max").tolist()
         self._longest = max(self._longest, each)
+        self._next = max(1, min(int(_LOOK_SECONDS / max(each, 1e-9)), 2 * self._steps))
         self._looked, self._steps = now, 0
-        self._next = max(1, int(_LOOK_SECONDS / max(each, 1e-9)))
         if number:
             self.why = f"by {signal.Signals(int(number)).name}"
         elif over + 2 * max(self._longest, write) > 0:
