@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import rattler_build
 import yaml
 
 import petacomm
@@ -22,14 +23,19 @@ WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 CONDA_NAMES = {"astropy": "astropy-base"}
 
 
+# platforms and Pythons that packages of conda are made for
+CONDA_PLATFORMS = ("linux-64", "linux-aarch64", "osx-64", "osx-arm64")
+CONDA_PYTHONS = ("3.10", "3.13")
+
+
 def recipe():
-    return (ROOT / "recipe" / "meta.yaml").read_text(encoding="utf-8")
+    return yaml.safe_load((ROOT / "recipe" / "recipe.yaml").read_text(encoding="utf-8"))
 
 
 def test_one_version():
     version = PROJECT["project"]["version"]
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
-    in_recipe = re.search(r'set version = "(.*?)"', recipe())[1]
+    in_recipe = recipe()["context"]["version"]
     assert {version, petamap.__version__, petacomm.__version__, citation["version"], in_recipe} == {version}
 
 
@@ -39,22 +45,38 @@ def test_authors_and_licence_are_those_of_the_citation():
         one["name"] for one in PROJECT["project"]["authors"]
     ]
     assert citation["license"] == PROJECT["project"]["license"]
-    assert f"license: {citation['license']}" in recipe()
+    assert recipe()["about"]["license"] == citation["license"]
 
 
-def test_the_recipe_asks_for_what_the_project_asks_for():
-    run = re.search(r"\n  run:\n(.*?)\n\n", recipe(), re.DOTALL)[1]
-    asked = {line.partition("#")[0].strip(" -").replace(" ", "") for line in run.splitlines()} - {"python"}
+def wanted_of_conda(python):
+    """Return the names and bounds that the project asks for, as conda-forge names them."""
     wanted = set()
     for text in PROJECT["project"]["dependencies"]:
-        name, bounds = re.fullmatch(r"([\w-]+)([^;]*)(?:;.*)?", text).groups()
-        wanted.add(CONDA_NAMES.get(name, name) + bounds.strip())
-    assert asked == wanted
+        name, bounds, below = re.fullmatch(r"([\w-]+)([^;]*)(?:;\s*python_version < '(.*)')?", text).groups()
+        if below is None or float(python.partition(".")[2]) < float(below.partition(".")[2]):
+            wanted.add(CONDA_NAMES.get(name, name) + bounds.strip())
+    return wanted
+
+
+@pytest.mark.parametrize("python", CONDA_PYTHONS)
+@pytest.mark.parametrize("platform", CONDA_PLATFORMS)
+def test_the_rendered_recipe_asks_for_what_the_project_asks_for(platform, python):
+    variants = rattler_build.VariantConfig(
+        {"python": [f"{python}.*"], "c_stdlib": ["libc"], "c_stdlib_version": ["1"]}
+    )
+    config = rattler_build.RenderConfig(rattler_build.PlatformConfig(target_platform=platform))
+    parsed = rattler_build.Stage0Recipe.from_file(ROOT / "recipe" / "recipe.yaml")
+    (rendered,) = parsed.render(variants, config)
+    asked = rendered.recipe.to_dict()["requirements"]
+    assert {text.replace(" ", "") for text in asked["run"]} - {"python"} == wanted_of_conda(python)
+    assert ("libgomp" in asked["host"], "llvm-openmp" in asked["host"]) == (
+        platform.startswith("linux"), platform.startswith("osx"),
+    )  # fmt: skip
+    assert set(PROJECT["build-system"]["requires"]) <= {text.replace(" ", "") for text in asked["host"]}
 
 
 def test_the_recipe_starts_the_commands_of_the_project():
-    section = re.search(r"entry_points:\n((?:    - .*\n)+)", recipe())[1]
-    started = dict(line.strip(" -").split(" = ") for line in section.splitlines())
+    started = dict(line.split(" = ") for line in recipe()["build"]["python"]["entry_points"])
     assert started == PROJECT["project"]["scripts"]
 
 
