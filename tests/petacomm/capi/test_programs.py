@@ -116,7 +116,9 @@ def fortran_folder(where):
 
     The library of that MPICH is there under the name that mpi4py of PyPI asks for.
     """
-    mpifort, library = shutil.which("mpifort"), next(Path("/usr/lib").glob("*/libmpich.so.12"), None)
+    # The plain names are those of Open MPI where Debian has both.
+    mpifort = shutil.which("mpifort.mpich") or shutil.which("mpifort")
+    library = next(Path("/usr/lib").glob("*/libmpich.so.12"), None)
     if mpifort is None or library is None:
         pytest.skip("no Fortran of MPICH: apt install libmpich-dev gfortran")
     where.mkdir()
@@ -124,10 +126,15 @@ def fortran_folder(where):
     return where, Path(mpifort)
 
 
+def beside(mpifort, name):
+    """Return another program of the MPI that a Fortran compiler is of."""
+    return mpifort.with_name(mpifort.name.replace("mpifort", name))
+
+
 def run_fortran(where, mpifort, program):
     """Return what a program says on two ranks."""
     environment = {**os.environ, "LD_LIBRARY_PATH": str(where)}
-    job = [mpifort.with_name("mpiexec"), "-n", 2, program]
+    job = [beside(mpifort, "mpiexec"), "-n", 2, program]
     return run_command(job, cwd=where, env=environment, check=True).stdout
 
 
@@ -174,7 +181,7 @@ def test_fortran_with_cmake(folder):
         "target_link_libraries(sums petacomm::fortran)\n"
     )
     given = [f"-Dpetacomm_DIR={cmake_folder()}", f"-DPETACOMM_PYTHON={sys.executable}"]
-    given += [f"-DMPI_C_COMPILER={mpifort.with_name('mpicc')}", f"-DMPI_Fortran_COMPILER={mpifort}"]
+    given += [f"-DMPI_C_COMPILER={beside(mpifort, 'mpicc')}", f"-DMPI_Fortran_COMPILER={mpifort}"]
     run_command([require_cmake(), "-S", where, "-B", where / "build", *given], check=True)
     run_command([require_cmake(), "--build", where / "build"], check=True)
     assert run_fortran(where, mpifort, "build/sums") == "1500 keys in all\n"
