@@ -248,18 +248,19 @@ void scan_templates(const TemplateTable& templates, In<std::int64_t> block, In<s
                        time.data());
 }
 
-void settle_words(In<std::int64_t, 4> words, int number, double unit, int low_bits, Out<double, 3> values,
+void settle_words(In<std::int64_t, 5> words, double unit, int low_bits, Out<double, 4> values,
                   int n_threads) {
-    const std::size_t rows = words.shape(0) * words.shape(1), width = words.shape(3);
-    require(number >= 0 && words.shape(2) >= 2 * static_cast<std::size_t>(number) + 2,
-            "two words of a value");
-    require(values.size() == rows * width, "a value of each row");
+    const std::size_t rows = words.shape(1) * words.shape(2), n_values = values.shape(0),
+                      width = words.shape(4);
+    require(words.shape(3) == 2 * n_values, "words: two of each value");
+    require(
+        values.shape(1) == words.shape(1) && values.shape(2) == words.shape(2) && values.shape(3) == width,
+        "values: one of each row");
     require_low_bits(low_bits);
     require_threads(n_threads);
     nb::gil_scoped_release release;
-    pm::settle_words(words.data() + 2 * width * static_cast<std::size_t>(number), length(rows),
-                     length(words.shape(2) * width), static_cast<int>(width), unit, low_bits, values.data(),
-                     n_threads);
+    pm::settle_words(words.data(), static_cast<int>(words.shape(0)), length(rows), static_cast<int>(n_values),
+                     static_cast<int>(width), unit, low_bits, values.data(), n_threads);
 }
 
 void scan(In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles, MaybeIn<float> gains, double intensity,
@@ -425,8 +426,8 @@ NB_MODULE(_mapmaking, module) {
     module.def("scan_templates", bindings::apart(scan_templates), nb::arg("templates"),
                nb::arg("block").noconvert(), nb::arg("pixels").noconvert(), nb::arg("amplitudes").noconvert(),
                nb::arg("begin"), nb::arg("time").noconvert());
-    module.def("settle_words", bindings::apart(settle_words), nb::arg("words").noconvert(), nb::arg("number"),
-               nb::arg("unit"), nb::arg("low_bits"), nb::arg("values").noconvert(), nb::arg("n_threads"));
+    module.def("settle_words", bindings::apart(settle_words), nb::arg("words").noconvert(), nb::arg("unit"),
+               nb::arg("low_bits"), nb::arg("values").noconvert(), nb::arg("n_threads"));
     module.def("scan", bindings::apart(scan), nb::arg("pixels").noconvert(),
                nb::arg("angles").noconvert().none(), nb::arg("gains").noconvert().none(),
                nb::arg("intensity"), nb::arg("efficiency"), nb::arg("map").noconvert(),

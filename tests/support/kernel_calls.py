@@ -325,7 +325,7 @@ def _mapmaking() -> dict[str, Callable[[], list[Any]]]:
             m.TemplateTable(*all_templates()), block(), pixels(102), full(45), 0, full(102),
         ],
         "scan_templates": lambda: [template_table(), block(), pixels(102), full(12), 30, full(60)],
-        "settle_words": lambda: [full((7, 3, 4, 2), I64), 1, 0.5, 20, rows(), 2],
+        "settle_words": lambda: [full((2, 7, 3, 4, 2), I64), 0.5, 20, full((2, 7, 3, 2)), 2],
         "scan": lambda: [*samples(), full((10, 3)), full(2), full(20)],
         "localize": lambda: [index(), full(20, U8), pixels(20)],
         "count_slots": lambda: [full(16, U8, 3), 64, 64, full(2, I64)],

@@ -184,19 +184,27 @@ void scan_templates(const Templates& templates, const Block& block, const Sample
     TemplateRuns(templates, block, samples, add).of(begin, n);
 }
 
-void settle_words(const std::int64_t* words, std::int64_t n, std::int64_t stride, int width, double unit,
-                  int low_bits, double* values, int n_threads) {
+void settle_words(const std::int64_t* words, int n_copies, std::int64_t n, int n_values, int width,
+                  double unit, int low_bits, double* values, int n_threads) {
     const double low_unit = std::ldexp(1.0, -low_bits);
     const auto value = [=](std::int64_t high, std::int64_t low) {
         const std::int64_t carry = low >> low_bits;  // first, so that the sum is rounded once
         const double rest = static_cast<double>(low - carry * (std::int64_t{1} << low_bits)) * low_unit;
         return (static_cast<double>(high + carry) + rest) * unit;
     };
+    const std::int64_t stride = std::int64_t{2} * n_values * width;
 #pragma omp parallel for num_threads(n_threads) schedule(static)
     for (std::int64_t i = 0; i < n; ++i) {
-        const std::int64_t* row = words + stride * i;
-        for (int column = 0; column < width; ++column) {
-            values[i * width + column] = value(row[column], row[width + column]);
+        for (int number = 0; number < n_values; ++number) {
+            const std::int64_t* row = words + i * stride + 2 * number * width;
+            for (int column = 0; column < width; ++column) {
+                std::int64_t high = 0, low = 0;
+                for (int copy = 0; copy < n_copies; ++copy) {
+                    high += row[copy * n * stride + column];
+                    low += row[copy * n * stride + width + column];
+                }
+                values[(number * n + i) * width + column] = value(high, low);
+            }
         }
     }
 }

@@ -42,9 +42,10 @@ void add_template_signals(const Templates& templates, const Block& block, const 
 void scan_templates(const Templates& templates, const Block& block, const Samples& samples,
                     const double* amplitudes, std::int64_t begin, std::int64_t n, double* time);
 
-// The values of n rows of two words, as `add_signals` adds them up; rows are `stride` words apart.
-void settle_words(const std::int64_t* words, std::int64_t n, std::int64_t stride, int width, double unit,
-                  int low_bits, double* values, int n_threads);
+// The values [value][row][width] of n rows of words [copy][row][value][high, low][width], as `add_signals`
+// adds them up in each copy.
+void settle_words(const std::int64_t* words, int n_copies, std::int64_t n, int n_values, int width,
+                  double unit, int low_bits, double* values, int n_threads);
 
 // time[0..n) = P (map, gaps).
 void scan(const Samples& samples, std::int64_t n, int n_stokes, const double* map, const double* gaps,

@@ -317,12 +317,12 @@ def scan_templates(
 ) -> None: ...
 def settle_words(
     words: Annotated[
-        NDArray[numpy.int64], dict(shape=(None, None, None, None), order="C", device="cpu", writable=False)
+        NDArray[numpy.int64],
+        dict(shape=(None, None, None, None, None), order="C", device="cpu", writable=False),
     ],
-    number: int,
     unit: float,
     low_bits: int,
-    values: Annotated[NDArray[numpy.float64], dict(shape=(None, None, None), order="C", device="cpu")],
+    values: Annotated[NDArray[numpy.float64], dict(shape=(None, None, None, None), order="C", device="cpu")],
     n_threads: int,
 ) -> None: ...
 def scan(

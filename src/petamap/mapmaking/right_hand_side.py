@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from petamap.mapmaking.sample_pointing import SamplePointing
 from petamap.mapmaking.shared_samples import share_samples
 from petamap.mapmaking.single_pass import BinnedSums
 from petamap.mapmaking.system import MapmakingSystem
-from petamap.mapmaking.vectors import MAX_WIDTH, Unknowns, aligned_zeros, width_for
+from petamap.mapmaking.vectors import MAX_WIDTH, SharedUnknowns, Unknowns, aligned_zeros, width_for
 
 # Sums that are added to in whatever order, bytes. Of 145 MB the pass takes 8 % less time range by range of
 # time, of 48 MB 2 %, of 10 MB as much (satellite, Zen 4, 32 MB of cache).
@@ -41,43 +42,50 @@ class RightHandSide:
 
 @dataclass
 class _Sums:
-    """Sums of one thread: two words each of P^T N^-1 d and P^T w d on pixels, of the first on gaps.
+    """Sums of a system: two words each of P^T N^-1 d and P^T w d on pixels, of the first on gaps.
 
-    Threads have the sums on gaps in common where no two samples add to the same row.
+    Attributes
+    ----------
+    pixels : int64 (n_threads, n_held, n_stokes, 4, width)
+    gaps : int64 (n_copies, n_held_gaps, 2, width)
+        One copy, that threads have in common, where no two samples add to the same row; else of each thread.
     """
 
     pixels: Int64Array
     gaps: Int64Array
 
     @classmethod
-    def of(cls, projection: Projection, width: int, gaps: Int64Array | None) -> _Sums:
-        """Return sums of nothing yet, with those on gaps if threads have them in common."""
-        if gaps is None:
-            gaps = aligned_zeros(projection.n_nuisance, 2, width)
-        return cls(aligned_zeros(projection.n_local, projection.stokes.n, 4, width), gaps)
+    def of(cls, projection: Projection, width: int) -> _Sums:
+        """Return sums of nothing yet."""
+        threads = projection.n_threads
+        return cls(
+            aligned_zeros(threads, projection.n_local, projection.stokes.n, 4, width),
+            aligned_zeros(1 if projection.sample_unknowns else threads, projection.n_nuisance, 2, width),
+        )
 
-    @classmethod
-    def total(cls, parts: Sequence[_Sums]) -> _Sums:
-        """Return the sums of all threads, in the memory of the first."""
-        gaps = [one.gaps for one in parts]
-        common = all(one is gaps[0] for one in gaps)
-        return cls(add_by_threads([one.pixels for one in parts]), gaps[0] if common else add_by_threads(gaps))
+    def of_thread(self, thread: int) -> tuple[Int64Array, Int64Array]:
+        """Return the sums that a thread adds to."""
+        return self.pixels[thread], self.gaps[min(thread, len(self.gaps) - 1)]
 
+    def at_owners(self, shared: SharedUnknowns) -> tuple[Int64Array, ...]:
+        """Return words of pixels and gaps at the owners, and of the ghosts that this rank keeps. Collective.
 
-def _common_gaps(systems: Sequence[MapmakingSystem], width: int) -> list[Int64Array | None]:
-    """Return the sums on gaps of each system that threads have in common, or None."""
-    projections = [system.projection for system in systems]
-    return [aligned_zeros(one.n_nuisance, 2, width) if one.sample_unknowns else None for one in projections]
+        They have copies still to be added up, (n_copies, ...): those of threads in a single process.
+        """
+        if shared.comm.size == 1:
+            return self.pixels, self.gaps, self.pixels[:, :0], self.gaps[:, :0]
+        pixels, gaps = (add_by_threads(list(part)) for part in (self.pixels, self.gaps))
+        owned = shared.scatter_rev(pixels, gaps)
+        ghosts = shared.pixels.select_ghosts(pixels), shared.gaps.select_ghosts(gaps)
+        return tuple(part[None] for part in (*owned, *ghosts))
 
 
 class _ThreadState:
     """Sums of one thread for each system, and memory that its blocks use one after the other."""
 
-    def __init__(
-        self, systems: Sequence[MapmakingSystem], width: int, gaps: Sequence[Int64Array | None]
-    ) -> None:
-        pairs = zip(systems, gaps, strict=True)
-        self.sums = [_Sums.of(system.projection, width, common) for system, common in pairs]
+    def __init__(self, sums: Sequence[_Sums], numbers: Iterator[int]) -> None:
+        thread = next(numbers)
+        self.sums = [one.of_thread(thread) for one in sums]
         self._memory: dict[str, FloatArray] = {}
 
     def buffer(self, name: str, *shape: int) -> FloatArray:
@@ -188,7 +196,6 @@ class _Reading:
         noise, blocks = self.system.noise, projection.local.blocks
         systems = [self.system, *others]
         share_samples(projection, self.system.comm, datasets)
-        begin = partial(_ThreadState, systems, width, _common_gaps(systems, width))
 
         def add(thread: _ThreadState, unit: int) -> None:
             members = noise.members(unit)
@@ -197,11 +204,12 @@ class _Reading:
 
         with agree_on_errors(self.system.comm):
             units = self._units_of_work(datasets, width)
-            threads = map_with_states(begin, add, units, projection.n_threads)
+            sums = [_Sums.of(system.projection, width) for system in systems]
+            begin = partial(_ThreadState, sums, count())
+            map_with_states(begin, add, units, projection.n_threads)
         forget_pieces()
-        totals = [_Sums.total(parts) for parts in zip(*(thread.sums for thread in threads), strict=True)]
-        del threads, begin  # nothing else holds what is settled
-        return [self._settled(system, totals.pop(0), len(datasets)) for system in systems]
+        del begin  # nothing else holds what is settled
+        return [self._settled(system, sums.pop(0), len(datasets)) for system in systems]
 
     def _units_of_work(self, datasets: Sequence[Dataset], width: int) -> list[int]:
         """Return what is filtered at once: stream by stream, as files are read.
@@ -219,34 +227,31 @@ class _Reading:
 
     def settle_binned(self, sums: BinnedSums) -> RightHandSide:
         """Return the right-hand side of data that the set-up has read. Collective."""
-        gaps = aligned_zeros(self.system.projection.n_nuisance, 2, 1)
-        return self._settled(self.system, _Sums(sums.words, gaps), 1)[0]
+        gaps = aligned_zeros(1, self.system.projection.n_nuisance, 2, 1)
+        return self._settled(self.system, _Sums(sums.words[None], gaps), 1)[0]
 
-    def _settled(self, system: MapmakingSystem, total: _Sums, n: int) -> list[RightHandSide]:
+    def _settled(self, system: MapmakingSystem, sums: _Sums, n: int) -> list[RightHandSide]:
         """Return the right-hand sides of n data sets in a system from this rank's sums. Collective."""
-        projection, shared = system.projection, system.shared
-        pixel_words, gap_words = shared.scatter_rev(total.pixels, total.gaps)
-        ghosts = self._values(shared.pixels.select_ghosts(total.pixels))
-        gap_ghosts = self._gap_values(shared.gaps.select_ghosts(total.gaps))
-        del total
-        filtered, binned = (self._values(pixel_words, number) for number in range(2))
-        del pixel_words
-        gaps = self._gap_values(gap_words)
-        if projection.amplitudes and shared.first_amplitudes:
-            for values, first in zip((gaps, gap_ghosts), shared.first_amplitudes, strict=True):
-                values[first:] *= projection.amplitudes.sum_unit
-        parts = filtered, gaps, ghosts, gap_ghosts, binned
+        pixels, gaps, pixel_ghosts, gap_ghosts = sums.at_owners(system.shared)
+        del sums
+        filtered, binned = self._values(pixels)
+        del pixels
+        ghosts = self._values(pixel_ghosts)[0]
+        amplitudes, firsts = system.projection.amplitudes, system.shared.first_amplitudes
+        of_gaps = [self._values(words[:, :, None])[0] for words in (gaps, gap_ghosts)]
+        if amplitudes and firsts:
+            for values, first in zip(of_gaps, firsts, strict=True):
+                values[first:] *= amplitudes.sum_unit
+        parts = filtered, of_gaps[0], ghosts, of_gaps[1], binned
         columns = ([np.ascontiguousarray(part[..., number]) for part in parts] for number in range(n))
         return [RightHandSide(Unknowns(*unknowns), weighted) for *unknowns, weighted in columns]
 
-    def _gap_values(self, words: Int64Array) -> FloatArray:
-        return self._values(words[:, None])
-
-    def _values(self, words: Int64Array, number: int = 0) -> FloatArray:
-        """Return the value of this number of each row, of two words each, (n, n_stokes, width)."""
-        values = np.empty((*words.shape[:2], words.shape[3]))
+    def _values(self, words: Int64Array) -> FloatArray:
+        """Return the values of rows of two words each, (n_values, n, n_stokes, width), of all copies."""
+        _, n, n_stokes, n_words, width = words.shape
+        values = np.empty((n_words // 2, n, n_stokes, width))
         threads = self.system.projection.n_threads
-        _mapmaking.settle_words(words, number, self.unit, self.bits, values, threads)
+        _mapmaking.settle_words(words, self.unit, self.bits, values, threads)
         return values
 
     def _add_blocks(
@@ -326,8 +331,8 @@ class _Reading:
 
         Returns the largest number of words of each row, (width,).
         """
-        sums, (n, n_out), n_left = thread.sums[number], data.shape, int(block[2])
-        width = sums.pixels.shape[3]
+        (pixel_sums, gap_sums), (n, n_out), n_left = thread.sums[number], data.shape, int(block[2])
+        width = pixel_sums.shape[3]
         outputs, largest = samples.slice(n_left, n_left + n_out), np.empty(width)
         columns, unfiltered = filtered, np.ascontiguousarray(data)
         if n < width:
@@ -337,12 +342,12 @@ class _Reading:
         weight = float(self.system.statistics.binned_weights[block[5]])
         _mapmaking.add_signals(
             outputs.pixels, outputs.angles, outputs.gains, outputs.intensity, outputs.efficiency,
-            columns, unfiltered, weight, 1 / self.unit, self.bits, sums.pixels, sums.gaps, largest,
+            columns, unfiltered, weight, 1 / self.unit, self.bits, pixel_sums, gap_sums, largest,
         )  # fmt: skip
         if system.projection.amplitudes:
             _mapmaking.add_template_signals(
                 system.projection.amplitudes.table, block, samples.pixels, columns, 1 / self.unit,
-                self.bits, sums.gaps,
+                self.bits, gap_sums,
             )  # fmt: skip
         return largest
 
