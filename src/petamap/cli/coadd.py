@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from petacomm.base.console import inform
-from petacomm.base.errors import ConfigError, ConvergenceError
+from petacomm.base.errors import ConfigError, ConvergenceError, printable
 from petamap.cli.configuration_words import is_setting
 from petamap.cli.run import command_line, require_free, run_job
 
@@ -26,6 +27,10 @@ examples:
   petamap coadd --joint monday tuesday -o both solver.tolerance="1% of noise"
   mpiexec -n 4 petamap coadd --joint monday tuesday -o both
 """
+_CORRELATED = (
+    "is correlated: weights and covariance are of its white part alone; "
+    "petamap coadd --joint weighs all of it"
+)
 
 
 def add_commands(commands: Any) -> None:
@@ -50,6 +55,7 @@ def add_commands(commands: Any) -> None:
 def _coadd(arguments: argparse.Namespace) -> int:
     settings = [word for word in arguments.words if is_setting(word)]
     folders = [Path(word) for word in arguments.words if not is_setting(word)]
+    _require_name(arguments.name, settings)
     require_free(arguments.out, arguments.force)
     if arguments.joint:
         return _joint(arguments, folders, settings)
@@ -69,14 +75,23 @@ def _coadd(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _require_name(name: str, settings: Sequence[str]) -> None:
+    """Raise the error of a name that files cannot have, or that is given as a setting, if there is one."""
+    from petamap.data.config.values import is_name
+
+    if not is_name(name):
+        what = f"must be a name (letters, digits, _ - . +; no dot first), not '{printable(name)}'"
+        raise ConfigError(what, where="--name")
+    named = next((one for one in settings if one.startswith("run.name=")), None)
+    if named is not None:
+        raise ConfigError(f"'{named}' is the name of one of the runs", mend="--name NAME")
+
+
 def _warnings(runs: list[Summary]) -> list[str]:
+    """Return the warning of correlated noise, if a run has it, or one that a coadded map is made of."""
     names = [run.name for run in runs if run.noise is not None and run.noise.n_lag > 1]
-    if not names:
-        return []
-    return [
-        f"the noise of {', '.join(dict.fromkeys(names))} is correlated: weights and covariance are of its "
-        "white part alone; petamap coadd --joint weighs all of it"
-    ]
+    names += [run.name for run in runs if any(text.endswith(_CORRELATED) for text in run.warnings)]
+    return [f"the noise of {', '.join(dict.fromkeys(names))} {_CORRELATED}"] if names else []
 
 
 def _table(coadded: CoaddedMap, summary: Summary, report: Path) -> str:

@@ -355,6 +355,7 @@ class Summary(Displayed):
         (), help="What templates take of the sky, by scale, where products.modes_taken asked for it."
     )
     resumed: int = option(0, help="How often the run went on from a checkpoint.", minimum=0)
+    folder: str = option("", help="Folder that relative paths of the configuration refer to.")
 
     def _facts(self) -> dict[str, object]:
         totals, solver = self.totals, self.solver

@@ -101,9 +101,8 @@ def read_run_map(folder: Path, nest: bool | None = None) -> RunMap:
             mend="coadd runs without [[band]]; --joint makes maps of all their bands",
         )  # fmt: skip
     if "map" not in files:
-        raise DataError(
-            "the run has written no map", where=str(folder), mend="run it with products.maps = true"
-        )
+        wanted = "products.maps = true" if summary.solver else "solver.binned_only = false"
+        raise DataError("the run has written no map", where=str(folder), mend=f"run it with {wanted}")
     if "covariance" not in files:
         raise DataError(
             "the run has written no covariance, so that its map has no weights", where=str(folder),
@@ -171,7 +170,7 @@ def coadd(folders: Sequence[Path]) -> tuple[CoaddedMap, list[Summary]]:
     for folder in folders[1:]:
         run = read_run_map(folder, nest)
         for other, summary in zip(folders, summaries, strict=False):
-            if summary.run_id == run.summary.run_id:
+            if _is_same_run(summary, run.summary):
                 raise ConfigError(
                     f"is the same run as {other}", where=str(folder), mend="data count once: leave one away"
                 )
@@ -179,6 +178,15 @@ def coadd(folders: Sequence[Path]) -> tuple[CoaddedMap, list[Summary]]:
         total = _added(total, run)
         summaries.append(run.summary)
     return total, summaries
+
+
+def _is_same_run(one: Summary, other: Summary) -> bool:
+    """Return whether two summaries are of the same run.
+
+    Configurations in two folders may say the same of data in these, which are not the same.
+    """
+    made = [{product.sha256 for product in run.products if product.kind == "map"} for run in (one, other)]
+    return one.run_id == other.run_id and (one.folder == other.folder or made[0] == made[1])
 
 
 def _check_same(first: RunMap, run: RunMap) -> None:

@@ -53,7 +53,8 @@ def joint_job(
                 "the run has no sources that can be opened anew", where=str(folder),
                 mend="coadd the runs that this is made of; data in memory are added without --joint",
             )  # fmt: skip
-        config = parse_config(summary.configuration, overrides=settings)
+        place = Path(summary.folder) / "configuration.toml"
+        config = parse_config(summary.configuration, place, settings)
         for section in ("map", "noise"):
             if getattr(config, section) != getattr(configs[0] if configs else config, section):
                 raise ConfigError(

@@ -413,6 +413,7 @@ class RunSetup:
             run_id=self.run_id(),
             command=tuple(command),
             configuration=to_toml(self.config),
+            folder=str(self.config.folder.absolute()),
             seed=self.config.run.seed,
             environment=self._environment(system),
             totals=self.totals(system),

@@ -1,5 +1,7 @@
 """Coadded maps: means of runs' maps against a run of all data, and one run over the data of several."""
 
+import re
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -7,7 +9,9 @@ import pytest
 from small_runs import config, noisy_scans, run_on
 
 from petacomm.base.errors import ConfigError, DataError
-from petamap.data.config import parse_config
+from petamap.cli.main import main
+from petamap.data.config import load_config, open_sources, parse_config
+from petamap.data.formats.volume_write import write_volume
 from petamap.data.run_summary import Summary
 from petamap.mapmaking.coadd import CoaddedMap, coadd
 from petamap.mapmaking.coadd_files import write_coadd
@@ -117,6 +121,7 @@ def test_errors(tmp_path):
         "Stokes parameters: I, but IQU in": {"map": {"n_side": 2, "stokes": "I"}},
         "no covariance.*products.covariance": {"products": {"covariance": False}},
         "no map.*products.maps": {"products": {"maps": False}},
+        "no map.*solver.binned_only = false": {"solver": {"binned_only": True}},
     }
     for number, (text, changes) in enumerate(others.items()):
         out = tmp_path / f"other{number}"
@@ -198,3 +203,52 @@ def test_what_cannot_be_solved_together_is_an_error(tmp_path):
     run(config(run={"name": "memory"}), out=tmp_path / "memory", observations=noisy_scans(n_samp=600))
     with pytest.raises(ConfigError, match="no sources that can be opened anew"):
         joint_job([tmp_path / "memory", one])
+
+
+def test_the_same_configuration_in_two_folders_is_of_two_runs(tmp_path):
+    observations = noisy_scans()
+    for name, one in zip("ab", observations, strict=True):
+        chosen = replace(config(**WHITE), folder=tmp_path / name)
+        run(chosen, out=tmp_path / name, observations=[one])
+    summaries = [Summary.read(tmp_path / name) for name in "ab"]
+    assert summaries[0].run_id == summaries[1].run_id and summaries[0].folder == str(tmp_path / "a")
+    coadded, _ = coadd([tmp_path / "a", tmp_path / "b"])
+    assert coadded.hits.sum() == sum(one.totals.samples_used for one in summaries)
+    shutil.copytree(tmp_path / "a", tmp_path / "copy")
+    with pytest.raises(ConfigError, match="is the same run as"):
+        coadd([tmp_path / "a", tmp_path / "copy"])
+
+
+def test_relative_paths_of_a_joint_run_are_those_of_its_configurations(tmp_path, monkeypatch):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        text = NIGHT.format(name=name, hours=6, start="2030-01-01" if name == "one" else "2030-01-02")
+        write_volume(tmp_path / name / "data.h5", open_sources(parse_config(text)))
+        day = tmp_path / name / "day.toml"
+        day.write_text('[map]\nn_side = 4\nstokes = "I"\n[[source]]\nkind = "volume"\npath = "data.h5"\n')
+        run(load_config(day), out=tmp_path / name / "maps")
+    monkeypatch.chdir(tmp_path / "one")
+    _, observations = joint_job([tmp_path / "one" / "maps", tmp_path / "two" / "maps"])
+    assert [one.name for one in observations] == ["one", "two"]
+
+
+def test_what_the_command_says(tmp_path, capsys):
+    folders = [str(folder) for folder in nights(tmp_path)]
+    for words, message in (
+        (["--name", "../x"], "--name: must be a name"),
+        (["--joint", "run.name=x"], "'run.name=x' is the name of one of the runs .--name NAME"),
+    ):
+        assert main(["coadd", *folders, "-o", str(tmp_path / "out"), *words]) == 2
+        assert re.search(message, capsys.readouterr().err)
+    assert not (tmp_path / "out").exists()
+    assert main(["coadd", *folders, "-o", str(tmp_path / "both")]) == 0
+    assert "the noise of one, two is correlated" in capsys.readouterr().err
+    three = tmp_path / "three"
+    run(
+        parse_config(
+            NIGHT.format(name="three", hours=6, start="2030-03-01"), overrides=["noise.kernel=white"]
+        ),
+        out=three,
+    )
+    assert main(["coadd", str(tmp_path / "both"), str(three), "-o", str(tmp_path / "all")]) == 0
+    assert "the noise of both is correlated" in capsys.readouterr().err.replace("of coadd is", "of both is")

@@ -19,6 +19,11 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)
 
 
+def is_name(text: str) -> bool:
+    """Return whether text is a name, of a run or observation, as file names may have it."""
+    return _NAME.fullmatch(text) is not None
+
+
 class BadValue(ConfigError):
     """Error of a value that its option does not allow, with its line."""
 
@@ -184,7 +189,7 @@ def _text(field: OptionField, value: Value, name: str, folder: Path) -> str | Pa
         raise BadValue(f"{name} looks like a tag: {_shown(text)}", value.line, "tags are not understood")
     if not text and field.may_be_empty:
         return Path(text) if field.scalar is Path else text
-    if (field.is_name and not _NAME.fullmatch(text)) or (field.is_pattern and not _PATTERN.fullmatch(text)):
+    if (field.is_name and not is_name(text)) or (field.is_pattern and not _PATTERN.fullmatch(text)):
         raise TypeError
     if field.is_path:
         _check_path(field, text, value, name, folder)
