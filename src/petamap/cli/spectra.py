@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -88,10 +89,9 @@ def _spectra(arguments: argparse.Namespace) -> int:
     theory = None if arguments.against is None else _theory(arguments.against)
     if arguments.fit:
         _check_fit(arguments)
+    _check_together(arguments)
     if arguments.montecarlo is not None:
         _check_no_analysis_options(arguments)
-    elif arguments.transfer:
-        raise ConfigError("--transfer is that of a Monte Carlo", mend="--montecarlo MC")
     of, both, of_other = arguments.of.partition(",")
     first = RunMaps(arguments.run, of)
     second = arguments.other or (arguments.run if both else None)
@@ -165,14 +165,39 @@ _ANALYSIS_DEFAULTS = {
 }  # fmt: skip
 
 
+# those of them that are of no use to a likelihood, which has weights and noise of its own
+_OF_PSEUDO_SPECTRA = ("other", "weights", "apodize", "apodization", "noise", "purify", "keep_dipole")
+
+
+def _first_given(arguments: argparse.Namespace, names: Iterable[str]) -> str | None:
+    """Return the first of some options that has not its default, in words; None if there is none."""
+    for name in names:
+        if getattr(arguments, name) != _ANALYSIS_DEFAULTS[name]:
+            return "a second run" if name == "other" else f"--{name.replace('_', '-')}"
+    return None
+
+
 def _check_no_analysis_options(arguments: argparse.Namespace) -> None:
-    for name, default in _ANALYSIS_DEFAULTS.items():
-        if getattr(arguments, name) != default:
-            option = "a second run" if name == "other" else f"--{name.replace('_', '-')}"
-            raise ConfigError(
-                f"{option} cannot be chosen with --montecarlo: the map is analysed as its realizations were",
-                mend="choose it in the section spectra of the Monte Carlo",
-            )
+    if (option := _first_given(arguments, _ANALYSIS_DEFAULTS)) is not None:
+        raise ConfigError(
+            f"{option} cannot be chosen with --montecarlo: the map is analysed as its realizations were",
+            mend="choose it in the section spectra of the Monte Carlo",
+        )
+
+
+def _check_together(arguments: argparse.Namespace) -> None:
+    """Raise the error of an option that is of no use without another one, which is not there, if any."""
+    for option, given, other, there in (
+        ("--transfer", arguments.transfer, "--montecarlo MC", arguments.montecarlo is not None),
+        ("--n-side", arguments.n_side is not None, "--likelihood", arguments.likelihood is not None),
+        ("--tensors", arguments.tensors is not None, "--fit r", "r" in arguments.fit.split(",")),
+    ):
+        if given and not there:
+            raise ConfigError(f"{option} is of no use without {other}", mend=f"{other}, or leave it away")
+    for option in ("likelihood", "montecarlo"):
+        if "," in arguments.of and getattr(arguments, option) is not None:
+            what = f"--{option} is of one map"
+            raise ConfigError(what, where=f"--of {arguments.of}", mend="name one of them")
 
 
 def _likelihood(
@@ -181,11 +206,15 @@ def _likelihood(
     from petamap.spectra.lowres_likelihood import ESTIMATORS, measure_likelihood
 
     require_known("--likelihood", arguments.likelihood, ESTIMATORS)
-    for option, used in (("a second run", arguments.other), ("--purify", choices.pure)):
-        if used:
-            raise ConfigError(f"{option} is of no use with --likelihood", mend="leave it away")
+    if (option := _first_given(arguments, _OF_PSEUDO_SPECTRA)) is not None:
+        raise ConfigError(f"{option} is of no use with --likelihood", mend="leave it away")
     fiducial = _theory("planck2018") if theory is None else theory
-    return measure_likelihood(maps, choices, fiducial, arguments.n_side, arguments.likelihood, print)
+    report = _say_nothing if arguments.quiet else print
+    return measure_likelihood(maps, choices, fiducial, arguments.n_side, arguments.likelihood, report)
+
+
+def _say_nothing(line: str) -> None:
+    pass
 
 
 def _check_fit(arguments: argparse.Namespace) -> None:

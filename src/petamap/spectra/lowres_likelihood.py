@@ -102,9 +102,10 @@ def measure_likelihood(
         If the memory does not suffice; before anything is computed.
     """
     own = maps.pixelization.n_side
-    n_side = n_side or (own if own <= _LARGEST else _N_SIDE)
-    if n_side > own:
-        raise ConfigError(f"n_side {n_side}, of a map of {own}", mend="choose that of the map or less")
+    n_side = (own if own <= _LARGEST else _N_SIDE) if n_side is None else n_side
+    if not 1 <= n_side <= own or n_side & (n_side - 1):
+        mend = "choose that of the map, or a smaller power of 2"
+        raise ConfigError(f"n_side {n_side}, of a map of {own}", mend=mend)
     if maps.sky.unit != "K_CMB":
         raise DataError(
             f"a map in {maps.sky.unit or 'no unit'} has no likelihood",
@@ -116,7 +117,11 @@ def measure_likelihood(
         raise ConfigError(
             f"l_max {last} is beyond the reach of n_side {n_side}", mend=f"at most {3 * n_side - 1}"
         )
-    binning = Binning.linear(choices.l_min, last, choices.width or _WIDTH, choices.of_d)
+    width = choices.width or _WIDTH
+    if choices.l_min + width > last + 1:
+        what = f"no bin of {width} multipoles fits from {choices.l_min} to {last}"
+        raise ConfigError(what, mend="make it narrower, or choose other multipoles")
+    binning = Binning.linear(choices.l_min, last, width, choices.of_d)
     mask = maps.seen
     if choices.mask is not None:
         mask = mask * read_mask(choices.mask, maps.pixelization, maps.sky.frame, choices.threshold)

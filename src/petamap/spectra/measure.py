@@ -241,7 +241,8 @@ def make_bins(choices: SpectraChoices, n_side: int, reach: int) -> tuple[Binning
     width = choices.width or max(1, min(10, (last + 1 - choices.l_min) // 3))
     if choices.l_min + width > last + 1:
         raise ConfigError(
-            f"no bin of {width} multipoles fits from {choices.l_min} to {last}", mend="make it narrower"
+            f"no bin of {width} multipoles fits from {choices.l_min} to {last}",
+            mend="make it narrower, or choose other multipoles",
         )
     binning = Binning.linear(choices.l_min, reach, width, choices.of_d)
     return binning, int(np.searchsorted(binning.edges, last + 1, side="right")) - 1

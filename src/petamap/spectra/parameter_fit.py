@@ -157,6 +157,10 @@ def fit_parameters(
         raise DataError(f"{model.n_data} bandpowers for {sum(free)} parameters", mend="fit fewer")
     best = model.best(free)
     errors = model.errors(best, free)
+    if errors[1] > _TILTS[1]:
+        raise DataError(
+            f"the bandpowers do not tell the tilt: its error is {errors[1]:.2g}", mend="fit fewer"
+        )
     grids = [
         _grid(name, value, error, n_grid) if fitted else np.array([value])
         for name, value, error, fitted in zip(PARAMETERS, best, errors, free, strict=True)

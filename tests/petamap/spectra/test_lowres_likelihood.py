@@ -148,7 +148,9 @@ def test_what_does_not_fit_is_refused(tmp_path, make_summary, monkeypatch, capsy
     for changes, n_side, word in (
         ({}, 64, "n_side 64, of a map of 32"),
         ({}, 6, "smaller power of 2"),
+        ({}, 0, "n_side 0, of a map of 32"),
         ({"l_max": 12}, 4, "at most 11"),
+        ({"l_min": 8, "l_max": 10, "width": 4}, 4, "no bin of 4 multipoles fits from 8 to 10"),
     ):
         with pytest.raises(ConfigError, match=word):
             measure_likelihood(maps, replace(CHOICES, **changes), THEORY, n_side)
@@ -159,7 +161,16 @@ def test_what_does_not_fit_is_refused(tmp_path, make_summary, monkeypatch, capsy
     assert not told
     assert main(["spectra", str(maps.folder), "--likelihood", "max"]) == 2
     assert "did you mean 'maximum'" in capsys.readouterr().err
-    assert main(["spectra", str(maps.folder), str(maps.folder), "--likelihood"]) == 2
+    for words, word in (
+        ([str(maps.folder), "--likelihood"], "a second run is of no use with --likelihood"),
+        (["--likelihood", "--noise", "white"], "--noise is of no use with --likelihood"),
+        (["--likelihood", "--apodize", "5 deg"], "--apodize is of no use"),
+        (["--likelihood", "--of", "90,150"], "--of 90,150: --likelihood is of one map"),
+        (["--n-side", "4"], "--n-side is of no use without --likelihood"),
+        (["--tensors", "none.txt"], "--tensors is of no use without --fit r"),
+    ):
+        assert main(["spectra", str(maps.folder), *words]) == 2
+        assert word in capsys.readouterr().err
 
 
 def test_the_command(tmp_path, make_summary, capsys):
@@ -181,6 +192,8 @@ def test_the_command(tmp_path, make_summary, capsys):
     assert lines[1] == "D_l in uK^2; f_sky 1.000 of T, 1.000 of E, B" and lines[3].split()[0] == "2-5"
     assert any(line.startswith("EE against the theory") for line in lines)
     assert lines[-1].endswith("made_spectra.fits")
+    assert main(["spectra", str(folder), "--likelihood", *words, "-q"]) == 0
+    assert capsys.readouterr().out.splitlines() == [lines[-1]]
 
 
 LOW = """

@@ -114,6 +114,12 @@ def test_what_cannot_be_fitted(names, changes, error, message):
         fit_parameters(found, expected, THEORY, names, **{"tensors": TENSORS, **changes})
 
 
+def test_a_tilt_of_nothing_is_not_told():
+    found = measured(np.random.default_rng(0), (1e-4, 0.0, 0.0))
+    with pytest.raises(DataError, match="do not tell the tilt: its error is"):
+        fitted(found, ["amplitude", "tilt"])
+
+
 def test_bandpowers_without_errors():
     found = measured(np.random.default_rng(1))
     with pytest.raises(DataError, match="without errors"):
