@@ -78,6 +78,7 @@ class _Tolerance:
 
 def _compare(arguments: argparse.Namespace) -> int:
     from petacomm.base.units import parse_quantity
+    from petamap.spectra.run_maps import require_mask
 
     absolute = parse_quantity(arguments.absolute, "temperature")
     if not (arguments.tolerance >= 0 and absolute >= 0):
@@ -86,6 +87,8 @@ def _compare(arguments: argparse.Namespace) -> int:
     first, second = (_run_of_summary(path) for path in (arguments.first, arguments.second))
     if first.is_dir() != second.is_dir():
         raise ConfigError("one is a folder, the other a file", mend="compare two runs, or two files")
+    if tolerance.mask is not None:
+        require_mask(tolerance.mask)
     compare = _compare_runs if first.is_dir() else _compare_files
     lines, same = compare(first, second, tolerance)
     if not arguments.quiet:

@@ -94,7 +94,7 @@ def compare_maps(
     Raises
     ------
     DataError
-        If pixels, frames or units differ, or there is no column that both have.
+        If pixels, frames or units differ, there is no column that both have, or the mask leaves no pixel.
     """
     values = _in_order_of(first, second)
     names = tuple(name for name in first.names if name in second.names)
@@ -108,6 +108,8 @@ def compare_maps(
     in_first = np.isfinite(a).all(axis=0) & inside
     in_second = np.isfinite(b).all(axis=0) & inside
     both = in_first & in_second
+    if mask is not None and not (in_first | in_second).any():
+        raise DataError("the mask leaves no pixel of either map", mend="take another mask, or none")
     difference = np.where(both, b - a, 0.0)
     columns = tuple(
         Difference(name, _rms(d[both]), _rms(x[both]), float(np.abs(d).max(initial=0)))

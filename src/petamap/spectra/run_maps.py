@@ -165,6 +165,12 @@ def inverse_variance(
     return inverse
 
 
+def require_mask(path: Path) -> None:
+    """Raise a DataError unless a file has a HEALPix map."""
+    if not isinstance(read_map(path).pixelization, Healpix):
+        raise DataError("the mask has no HEALPix pixels", where=str(path), mend="name a HEALPix map")
+
+
 def read_mask(path: Path, pixelization: Healpix, frame: str | None, threshold: float = 0.5) -> FloatArray:
     """Return a mask in the order of the pixels, float64 (n_pix,): its values, 0 where below `threshold`.
 

@@ -190,3 +190,13 @@ def test_a_signal_is_no_difference_of_maps(run_folder, monkeypatch):
     run_folder("b", changed(1e-6))
     monkeypatch.setattr(product_file, "read_product", stopped)
     assert main(["compare", "a", "b"]) == 143
+
+
+def test_a_mask_that_leaves_nothing_or_is_none_is_an_error(save, capsys, run_folder):
+    save("a.fits")
+    save("nothing.fits", np.zeros((1, VALUES.shape[1])), unit="", names=("MASK",))
+    assert main(["compare", "a.fits", "a.fits", "--mask", "nothing.fits"]) == 3
+    assert "the mask leaves no pixel of either map" in capsys.readouterr().err
+    run_folder("one", VALUES)
+    assert main(["compare", "one", "one", "--mask", "none.fits"]) == 3
+    assert "none.fits: no such file" in capsys.readouterr().err
