@@ -13,6 +13,8 @@ from petacomm.base.typing import FloatArray
 from petamap.data.observation import Observation
 
 _EPOCHS = (31536000.0, 4102444800.0)  # Unix seconds, 1971 and 2100
+_SAME_RATE = 0.01  # relative difference of a rate and that of times
+_LEAP = 1.5  # distances of samples from which on others are missing
 _NAMED = 5  # detectors that a warning names
 
 
@@ -78,6 +80,41 @@ def check_times(times: npt.ArrayLike, where: str) -> FloatArray:
     return values
 
 
+def check_sampling(
+    times: FloatArray, sample_rate: float, intervals: Sequence[tuple[int, int]], where: str, mend: str
+) -> None:
+    """Check that times are those of a sample rate, without leaps in stationary intervals.
+
+    Parameters
+    ----------
+    times : float64 (n,)
+        Seconds, increasing.
+    sample_rate : float
+        Hz.
+    intervals : sequence of (int, int)
+        Samples [start, stop) in which noise is taken to be stationary.
+    where, mend : str
+        Of the times, and what can be done where they leap, for messages.
+
+    Raises
+    ------
+    DataError
+        If most samples are more than 1 % off the distance that the rate says, or two of an interval more than
+        1.5 of their own apart; names the sample.
+    """
+    steps = np.diff(times)
+    if not len(steps):
+        return
+    step = float(np.median(steps))
+    if not abs(step * sample_rate - 1) <= _SAME_RATE:
+        what = f"times are those of {1 / step:.6g} Hz, and the sample rate is {sample_rate:.6g} Hz"
+        raise DataError(what, where=where, mend="correct the one or the other")
+    for sample in np.flatnonzero(steps > _LEAP * step).tolist():
+        if any(start <= sample and sample + 1 < stop for start, stop in intervals):
+            what = f"times leap by {steps[sample]:.6g} s to the next sample, within a stationary interval"
+            raise DataError(what, where=f"{where}, sample {sample}", mend=mend)
+
+
 def check_given(observations: Sequence[Observation], what: str, where: str | None = None) -> None:
     """Check that there are observations, for a source that adds `what` to those of the sources before it.
 
@@ -141,22 +178,34 @@ def check_observations(observations: Sequence[Observation]) -> list[str]:
     return warnings
 
 
+# how simulated noise may differ from the noise model of its observation, and what that does
+_NOISE_OTHERWISE = {
+    "model": "noise is drawn by a model of the source's own, and map-making weighs by another, which the "
+    "observation had before: its errors and covariances are of that",
+    "scale": "noise is drawn with a scale, of which map-making does not know: its errors and covariances are "
+    "of noise without it; give the source its net instead",
+    "number": "noise is drawn by several sources, and map-making weighs by the model of one: its errors and "
+    "covariances are of that",
+}
+
+
 def noise_model_warnings(observations: Sequence[Observation]) -> list[str]:
-    """Return a warning if simulated noise has another model than the noise of its observation."""
-    where = [
-        error_location(observation)
-        for observation in observations
-        if any(
-            getattr(signal, "noise", observation.noise) is not observation.noise
-            for signal in observation.signals
-        )
-    ]
-    if not where:
-        return []
-    return [
-        f"{_first_of(where)}: noise is drawn by a model of the source's own, and map-making weighs by "
-        "another, which the observation had before: its errors and covariances are of that"
-    ]
+    """Return warnings of simulated noise that is not that of the model of its observation."""
+    found: dict[str, list[str]] = {}
+    for observation in observations:
+        if (otherwise := _noise_otherwise(observation)) is not None:
+            found.setdefault(otherwise, []).append(error_location(observation))
+    return [f"{_first_of(where)}: {_NOISE_OTHERWISE[otherwise]}" for otherwise, where in found.items()]
+
+
+def _noise_otherwise(observation: Observation) -> str | None:
+    """Return how the simulated noise of an observation differs from its model; None if it does not."""
+    drawn = [signal for signal in observation.signals if hasattr(signal, "noise")]
+    if any(signal.noise is not observation.noise for signal in drawn):
+        return "model"
+    if any(abs(getattr(signal, "scale", 1.0)) != 1 for signal in drawn):
+        return "scale"
+    return "number" if len(drawn) > 1 else None
 
 
 def unused_warnings(observations: Sequence[Observation], unused: Mapping[int, Sequence[int]]) -> list[str]:

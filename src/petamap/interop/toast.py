@@ -22,7 +22,7 @@ from toast.traits import Bool, Int, Unicode, trait_docs
 from petacomm.base.errors import ConfigError, DataError, did_you_mean
 from petacomm.base.typing import AnyArray, FloatArray, UInt8Array
 from petamap.arrays.make_map import make_map
-from petamap.data.checks import check_times
+from petamap.data.checks import check_sampling, check_times
 from petamap.data.formats.toast_instrument import mixed_psd
 from petamap.data.observation import DetectorNoise, Observation
 from petamap.data.recorded_azimuth import RecordedAzimuth
@@ -34,6 +34,7 @@ from petamap.pointing.compressed import CompressedPointing
 from petamap.pointing.half_wave_plate import SampledPlate
 from petamap.sky.healpix import Healpix
 
+_END_AT_LEAPS = "name stationary intervals that end there, by the trait view"
 _FRAMES = {"C": "equatorial", "G": "galactic", "E": "ecliptic"}
 # Products that TOAST has names for: theirs, and how they are kept
 _PRODUCTS = {
@@ -139,11 +140,12 @@ class MapMaker(toast.ops.Operator):  # type: ignore[misc]
             tuple(ob.detdata[self.det_data].indices(names)),
             self._flags(ob, names),
         )
-        rate = plane.sample_rate
+        told, intervals = plane.sample_rate, self._intervals(ob)
+        rate = (n_samp - 1) / (times[-1] - times[0]) if told is None else told.to_value(units.Hz)
+        check_sampling(times, rate, intervals, f"{ob.name}, {self.times}", _END_AT_LEAPS)
         return Observation(
             name=ob.name, uid=int(ob.uid) % 2**32, n_samp=n_samp, detectors=names, start_time=float(times[0]),
-            sample_rate=(n_samp - 1) / (times[-1] - times[0]) if rate is None else rate.to_value(units.Hz),
-            intervals=self._intervals(ob), pointing=self._pointing(ob, names), signals=(samples,),
+            sample_rate=rate, intervals=intervals, pointing=self._pointing(ob, names), signals=(samples,),
             flags=(samples,), noise=self._noise(ob, names, unit), azimuth=self._azimuth(ob),
             unit="K_CMB" if unit in ("K", "") else unit, frame="equatorial",
         )  # fmt: skip

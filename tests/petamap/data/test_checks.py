@@ -12,6 +12,7 @@ from made_observations import observation
 from petacomm.base.errors import DataError
 from petamap.data.checks import (
     check_observations,
+    check_sampling,
     check_signal,
     check_times,
     noise_model_warnings,
@@ -110,6 +111,30 @@ def test_warning_about_noise_of_another_model():
         [replace(obs, noise=None)]
     )
     assert noise_model_warnings([alone]) == []
+
+
+@pytest.mark.parametrize(
+    "scales, words", [((3.0,), "with a scale"), ((-1.0,), ""), ((1.0, 1.0), "by several")]
+)
+def test_warning_about_more_noise_than_its_model_says(scales, words):
+    noisy = replace(observation(), signals=(), noise=UniformNoise(OneOverF(2e-5, 0.0, 0.0, -1.0)))
+    for scale in scales:
+        (noisy,) = NoiseSource(NoiseSourceOptions(scale=scale), SourceContext(Path())).extend([noisy])
+    warnings = noise_model_warnings([noisy, noisy])
+    assert len(warnings) == bool(words) and all(f"noise is drawn {words}" in one for one in warnings)
+
+
+def test_times_are_those_of_the_sample_rate():
+    times = 1e9 + np.arange(100) / 10.0
+    whole = [(0, 100)]
+    check_sampling(times, 10.05, whole, "times", "mend")
+    check_sampling(times[:1], 10.0, [(0, 1)], "times", "mend")
+    with pytest.raises(DataError, match="times: times are those of 10 Hz, and the sample rate is 20 Hz"):
+        check_sampling(times, 20.0, whole, "times", "mend")
+    times[40:] += 7.0
+    check_sampling(times, 10.0, [(0, 40), (40, 100)], "times", "mend")
+    with pytest.raises(DataError, match=r"times, sample 39: times leap by 7.1 s .*mend"):
+        check_sampling(times, 10.0, whole, "times", "mend")
 
 
 def test_observations_with_the_same_flagged_detectors_share_a_warning():

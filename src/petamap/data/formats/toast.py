@@ -20,7 +20,7 @@ import numpy as np
 from petacomm.base.errors import DataError
 from petacomm.base.options import option
 from petacomm.base.typing import AnyArray, FloatArray, UInt8Array
-from petamap.data.checks import check_times
+from petamap.data.checks import check_sampling, check_times
 from petamap.data.formats.hdf5 import ArrayInFile, Hdf5Reader, add_location
 from petamap.data.formats.lazy import LazyPointing
 from petamap.data.formats.toast_instrument import (
@@ -40,6 +40,7 @@ from petamap.pointing.compressed import CompressedPointing
 from petamap.pointing.half_wave_plate import SampledPlate
 
 FORMAT_VERSION = 2
+_END_AT_LEAPS = "name stationary intervals that end there, by intervals"
 
 
 @dataclass(frozen=True)
@@ -159,7 +160,9 @@ class ToastFile:
             detectors=self.detectors,
             start_time=start,
             intervals=self._intervals,
-            pointing=LazyPointing(self.n_samp, len(self.detectors), partial(self._pointing, focalplane)),
+            pointing=LazyPointing(
+                self.n_samp, len(self.detectors), partial(self._pointing, focalplane, rate)
+            ),
             signals=(self,) if options.signal else (),
             flags=(self,),
             noise=self._noise(focalplane, unit),
@@ -272,9 +275,9 @@ class ToastFile:
             check_noise_model(model, self._reader.where("noise", f"detector {detector}"))
         return noise
 
-    def _pointing(self, focalplane: ToastFocalplane) -> CompressedPointing:
+    def _pointing(self, focalplane: ToastFocalplane, rate: float) -> CompressedPointing:
         reader, options = self._reader, self._options
-        self._times()
+        check_sampling(self._times(), rate, self._intervals, reader.where("shared/times"), _END_AT_LEAPS)
         name = f"shared/{options.boresight}"
         knots = reader.array(name, "f", (self.n_samp, 4))
         with add_location(reader.where(name)):
