@@ -116,9 +116,12 @@ class CutsOptions:
     )
     end: float | None = option(None, dimension="time", minimum=0.0, help="time range: end")
     lat_min: float | None = option(
-        None, dimension="angle", help="latitude range: lowest, in the coordinates of the pointing"
+        None, dimension="angle", minimum=-np.pi / 2, maximum=np.pi / 2,
+        help="latitude range: lowest, in the coordinates of the pointing",
+    )  # fmt: skip
+    lat_max: float | None = option(
+        None, dimension="angle", minimum=-np.pi / 2, maximum=np.pi / 2, help="latitude range: highest"
     )
-    lat_max: float | None = option(None, dimension="angle", help="latitude range: highest")
     seed: int = option(0, help="added to the seed of the run")
     realization: int = option(0, help="added to the realization of the run")
 
@@ -143,6 +146,11 @@ class CutsSource:
             )
         if rules[0] and not (options.gap_every and options.gap_length):
             raise ConfigError("random gaps need gap_every and gap_length above zero")
+        for low, high in (("begin", "end"), ("lat_min", "lat_max")):
+            first, last = getattr(options, low), getattr(options, high)
+            if first is not None and last is not None and first >= last:
+                what = f"cuts from {low} to {high} are of nothing: {high} is not above {low}"
+                raise ConfigError(what, where=context.place(high), mend="exchange them")
         self._gaps, _, self._latitudes = rules
 
     def extend(self, observations: Sequence[Observation]) -> list[Observation]:
@@ -154,12 +162,20 @@ class CutsSource:
             If a named observation or detector does not exist, or pointing is missing.
         """
         chosen = self._chosen(observations)
+        self._require_samples([one for one in observations if chosen.get(one.name)])
         return [
             dataclasses.replace(one, flags=(*one.flags, DetectorFlags(self._flags(one), chosen[one.name])))
             if chosen.get(one.name)
             else one
             for one in observations
         ]
+
+    def _require_samples(self, observations: Sequence[Observation]) -> None:
+        """Raise a ConfigError if a time range begins after the end of all observations that it is to cut."""
+        begin, ends = self._options.begin or 0.0, [one.n_samp / one.sample_rate for one in observations]
+        if ends and begin >= max(ends):
+            what = f"cuts begin after {begin:g} s, and their longest observation has {max(ends):g} s"
+            raise ConfigError(what, where=self._context.place("begin"), mend="begin before its end")
 
     def _chosen(self, observations: Sequence[Observation]) -> dict[str, frozenset[int]]:
         """Return the numbers of the detectors to cut, by name of the observation."""

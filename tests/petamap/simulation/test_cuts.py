@@ -105,3 +105,23 @@ def test_existing_flags_are_kept():
 def test_invalid_rules(options, word):
     with pytest.raises(ConfigError, match=word):
         cuts(**options)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"begin": 20.0, "end": 10.0}, "cuts from begin to end are of nothing"),
+        ({"begin": 20.0, "end": 20.0}, "end is not above begin"),
+        ({"lat_min": 0.2, "lat_max": 0.1}, "lat_max is not above lat_min"),
+        ({"begin": 5000.0}, "cuts begin after 5000 s, and their longest observation has 5000 s"),
+    ],
+)
+def test_cuts_of_nothing_are_refused(options, message):
+    with pytest.raises(ConfigError, match=message):
+        cuts(**options)
+
+
+def test_a_time_range_may_be_beyond_some_observations():
+    short = observation(name="short", uid=10, n_samp=100)
+    one, other = cuts([observation(), short], begin=20.0)
+    assert read(one)[200:].all() and not read(one)[:200].any() and not read(other, stop=100).any()
