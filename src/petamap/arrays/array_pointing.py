@@ -62,6 +62,12 @@ class PointingArrays:
             raise ConfigError(
                 "the pointing is given in several ways" if any(ways) else "no pointing", mend=_WAYS
             )
+        if self.gamma is not None and self.hwp_angle is None:
+            raise ConfigError(
+                "turns a half-wave plate's angle alone",
+                where="gamma",
+                mend="give hwp_angle, or leave it away",
+            )
         if self.pixels is not None:
             return self._pixels(samples)
         if self.weights is not None:
@@ -89,6 +95,10 @@ class PointingArrays:
 
     def _pointing(self, samples: SampleArrays) -> Pointing:
         if hasattr(self.pointing, "expand"):
+            for name in ("psi", "efficiency", "hwp_angle"):
+                if getattr(self, name) is not None:
+                    what = f"a {type(self.pointing).__name__} has its own"
+                    raise ConfigError(what, where=name, mend="leave it away, or make the pointing with it")
             given: Pointing = self.pointing
             return given
         if not (hasattr(self.pointing, "shape") or hasattr(self.pointing, "__dlpack__")):
@@ -163,6 +173,8 @@ class PointingArrays:
                 pixels, self.pixelization, angles=None if psi is None else _turns(_twice(psi), plate),
                 efficiencies=self._efficiencies(samples, psi is not None).tolist(),
             )  # fmt: skip
+        if self.efficiency is not None:
+            raise ConfigError("weights have it", where="efficiency", mend="leave it away")
         weights = _Weights(samples, self.weights)
         return RecordedPixels(
             pixels, self.pixelization, gains=weights.gains if weights.has_gains else None,

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from petacomm.base.errors import ConfigError
+from petacomm.base.errors import ConfigError, printable
 from petacomm.base.progress import Progress, SilentProgress
 from petacomm.cli.shown_progress import shown_progress
 from petacomm.mpi import Communicator
@@ -146,6 +146,7 @@ def make_map(
         _require_all(noise, sample_rate, stokes, given)
         given |= {"noise": model, "templates": templates, "frame": frame, "unit": unit or "K_CMB"}
         observations = [array_observation(data, **given, pixelization=pixelization)]
+    _require_kinds(pixelization, options)
     tree = _map_options(observations, n_side, pixelization, stokes, frame)
     _require_once(tree, options or {})
     if all(isinstance(one.pointing, RigidPlane) for one in observations):
@@ -194,6 +195,17 @@ def _known_noise(noise: Any) -> tuple[bool, Any]:
     if isinstance(noise, str) and noise != "estimate":
         raise ConfigError(f"unknown noise '{noise}'", mend=_NO_NOISE)
     return (True, None) if isinstance(noise, str) else (False, noise)
+
+
+def _require_kinds(pixelization: Any, options: Any) -> None:
+    """Raise an error unless the pixelization is one, and options are a mapping."""
+    if not (pixelization is None or (hasattr(pixelization, "n_pix") and not isinstance(pixelization, type))):
+        named = getattr(pixelization, "__name__", repr(pixelization))
+        mend = "give n_side=64, petamap.Healpix(64) or a petamap.CarPatch or FlatPatch, say"
+        raise ConfigError(f"{printable(named)[:60]} is no pixelization", where="pixelization", mend=mend)
+    if not (options is None or isinstance(options, Mapping)):
+        what, mend = f"are a {type(options).__name__}, no mapping", 'give {"solver.tolerance": 1e-8}, say'
+        raise ConfigError(what, where="options", mend=mend)
 
 
 def _require_all(noise: Any, sample_rate: Any, stokes: str, given: Mapping[str, Any]) -> None:

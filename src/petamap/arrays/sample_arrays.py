@@ -13,6 +13,12 @@ from petacomm.base.errors import DataError, printable
 from petacomm.base.typing import AnyArray, FloatArray, UInt8Array
 from petacomm.base.units import plain_values
 
+# what samples of kinds of types are given as
+_TYPES = {
+    "biu": "give True, or not zero, where a sample is bad: bool or integers",
+    "iu": "give integers, as of healpy.ang2pix; -1 is no pixel",
+    "fiu": "give real numbers",
+}
 _FLAG = "flag such samples: flags=~numpy.isfinite({0})"
 
 
@@ -102,7 +108,9 @@ class SampleArrays:
         """
         array = host_array(values, name, dimension)
         if array.dtype.kind not in kinds:
-            raise DataError(f"is of type {array.dtype}, which does not belong here", where=name)
+            raise DataError(
+                f"is of type {array.dtype}, which does not belong here", where=name, mend=_TYPES.get(kinds)
+            )
         try:
             return np.broadcast_to(array, self.shape)
         except ValueError:

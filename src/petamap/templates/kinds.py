@@ -57,6 +57,8 @@ def azimuth_span(observations: Sequence[Observation]) -> tuple[float, float]:
     for observation in observations:
         track = _azimuth_track(observation, "azimuth-synchronous")
         for start, stop in observation.intervals:
+            if start == stop:
+                continue
             azimuths = np.unwrap(track.azimuths(start, stop))
             mean = float(azimuths[0])
             middle = mean if middle is None else middle

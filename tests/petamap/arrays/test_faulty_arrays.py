@@ -32,7 +32,7 @@ def with_sample(name, value):
 FAULTS = {
     "shape of theta": ({"theta": np.ones((2, 499))}, "theta: has the shape .2, 499., the signal .2, 500"),
     "shape of flags": ({"flags": np.zeros(499, bool)}, "flags: has the shape"),
-    "flags of floats": ({"flags": np.zeros(500)}, "flags: is of type float64"),
+    "flags of floats": ({"flags": np.zeros(500)}, "flags: is of type float64.*bool or integers"),
     "degrees": ({"theta": np.full(500, 57.0)}, "theta, detector d0, sample 0: is 57.*radians.*numpy.radians"),
     "a latitude": (with_sample("theta", -0.2), "theta, detector d1, sample 7: is -0.2.*pi / 2 - latitude"),
     "a nan of theta": (with_sample("theta", np.nan), "theta, detector d1, sample 7: is nan.*flag such"),
@@ -78,6 +78,10 @@ FAULTS = {
     "an option": ({"options": {"solver.tolerence": 1e-8}}, "options: unknown key.*tolerance"),
     "an option's place": ({"options": {"max_iterations": 3}}, "unknown option.*solver.max_iterations"),
     "an option's value": ({"options": {"solver": {"max_iterations": -1}}}, "options: .*out of bounds"),
+    "a list of options": ({"options": ["solver.tolerance=1"]}, "options: are a list, no mapping"),
+    "a number for pixels": ({"n_side": None, "pixelization": 4}, "pixelization: 4 is no pixeliz.*n_side"),
+    "a class for pixels": ({"n_side": None, "pixelization": petamap.CarPatch}, "CarPatch is no pixeliz"),
+    "gamma alone": ({"gamma": [0.0, 1.0]}, "gamma: turns .* alone.*give hwp_angle"),
     "azimuths": ({"azimuth": np.zeros(3)}, "azimuth: has the shape"),
 }  # fmt: skip
 
@@ -111,7 +115,7 @@ RING = {"theta": None, "phi": None, "n_side": None, "pixelization": HEALPIX}
     "changes, message",
     [
         ({"pixels": np.full(SHAPE, 192)}, "pixels, detector d0, sample 0: is 192, not one of 192 pixels"),
-        ({"pixels": np.zeros(SHAPE)}, "pixels: is of type float64"),
+        ({"pixels": np.zeros(SHAPE)}, "pixels: is of type float64.*integers, as"),
         ({"pixels": np.zeros(SHAPE, int), "pixelization": None, "n_side": 4}, "or their order"),
         ({"pixels": PIXELS, "weights": np.ones((*SHAPE, 3))}, "both psi and weights"),
         ({"pixels": PIXELS, "weights": np.ones(SHAPE), "psi": None}, "weights: is an array"),
@@ -135,6 +139,21 @@ def test_efficiencies_of_samples_must_be_one_number():
     given = {**RING, "pixels": np.zeros(SHAPE, int), "psi": None, "weights": weights}
     with pytest.raises(petamap.DataError, match=r"weights, detector d1, sample 9.*0\.5"):
         mapped(**given)
+
+
+@pytest.mark.parametrize("name, value", [("efficiency", 0.5), ("hwp_angle", np.zeros(500)), ("psi", 0.1)])
+def test_what_pointing_has_itself_is_not_ignored(name, value):
+    boresight = petamap.Boresight(np.tile([0.0, 0.0, 0.0, 1.0], (500, 1)), 500)
+    pointing = petamap.CompressedPointing(boresight, np.tile([0.0, 0.0, 0.0, 1.0], (2, 1)))
+    given = {"theta": None, "phi": None, "psi": None, "pointing": pointing, name: value}
+    with pytest.raises(petamap.ConfigError, match=f"{name}: a CompressedPointing has its own"):
+        mapped(**given, gamma=[0.0, 1.0] if name == "hwp_angle" else None)
+
+
+def test_weights_have_the_efficiency():
+    given = {**RING, "pixels": PIXELS, "psi": None, "weights": np.ones((*SHAPE, 1)), "stokes": "I"}
+    with pytest.raises(petamap.ConfigError, match="efficiency: weights have it"):
+        mapped(**given, efficiency=0.5)
 
 
 def test_observations_have_their_parts_themselves():

@@ -7,7 +7,7 @@ from made_scans import ground
 from petacomm.base.errors import ConfigError
 from petamap.data.config import open_sources
 from petamap.data.template import IndependentPrior, NoisePrior, Sharing
-from petamap.templates.kinds import AzimuthSynchronous, plate_turns
+from petamap.templates.kinds import AzimuthSynchronous, azimuth_span, plate_turns
 from petamap.templates.subscans import find_subscans
 
 
@@ -153,3 +153,12 @@ def test_observations_share_functions_of_azimuth():
 def test_what_drifts_is_not_shared():
     with pytest.raises(ConfigError, match="drift"):
         opened(("azimuth-synchronous", 'bins = 5\nper = "run"\ndrift = "3 min"'))
+
+
+def test_an_empty_interval_has_no_azimuths():
+    import dataclasses
+
+    (observation,) = opened()
+    n = observation.n_samp
+    empty = dataclasses.replace(observation, intervals=((0, 0), (0, n), (n, n)))
+    assert azimuth_span([empty]) == azimuth_span([observation])
