@@ -97,12 +97,15 @@ def _write_samples(start: str, folder: Path) -> None:
 def _check(arguments: argparse.Namespace) -> int:
     """Check a configuration, and print a table of the run."""
     from petamap.data.config import load_config, open_sources
+    from petamap.mapmaking.map_outputs import require_products
 
     file, settings = split_words(arguments.words)
     config = load_config(configuration_path(file, arguments.example, TO_PLAN), settings)
     if arguments.hash is not None:
         _compare_or_list(config, arguments.hash)
-    print(describe_config(config, open_sources(config)))
+    observations = open_sources(config)
+    require_products(config, observations)
+    print(describe_config(config, observations))
     return 0
 
 
@@ -161,7 +164,7 @@ def describe_config(config: RunConfig, observations: list[Observation]) -> str:
     rows += [(f"source.{index}", source.kind) for index, source in enumerate(config.sources)]
     rows += [("data", _data(observations))]
     rows += [("checksums", note)] if (note := unchecked_note(config)) else []
-    rows += _bands(config, observations)
+    rows += _bands(config, observations) + _splits(config, observations)
     metas = [o.meta for o in observations if "pointing_error_arcsec" in o.meta]
     if metas:
         rows += [("pointing", _pointing(metas))]
@@ -247,6 +250,18 @@ def _bands(config: RunConfig, observations: list[Observation]) -> list[tuple[str
         more = ", ".join(f"{factor:.5g}" for factor in one.polarization_factors)
         of = f"; of Q and U {more}" if more else ""
         rows.append(("component", f"{one.name}: factors {text}{of}{at}"))
+    return rows
+
+
+def _splits(config: RunConfig, observations: list[Observation]) -> list[tuple[str, str]]:
+    """Return the parts of each split; scans are not looked at."""
+    from petacomm.base.display import some_names
+    from petamap.mapmaking.split_parts import split_parts
+
+    rows = []
+    for one in config.splits:
+        names = split_parts(one, observations).names
+        rows.append(("split", f"{one.name}: by {one.by}, parts {some_names(names)}"))
     return rows
 
 

@@ -137,7 +137,7 @@ def _make_maps(arguments: argparse.Namespace, comm: Communicator, stop: StopRequ
 def _say_what_would_run(arguments: argparse.Namespace) -> None:
     from petamap.cli.configure import describe_config
     from petamap.data.config import open_sources
-    from petamap.mapmaking.map_outputs import product_files
+    from petamap.mapmaking.map_outputs import product_files, require_products
     from petamap.mapmaking.product_set import checkpoint_folder, finished_run
 
     config = job_configuration(arguments)
@@ -149,6 +149,7 @@ def _say_what_would_run(arguments: argparse.Namespace) -> None:
     if not interrupted:
         require_free(out, config.products.overwrite)
     observations = open_sources(config)
+    require_products(config, observations)
     print(describe_config(config, observations))
     names = [path.name for path in product_files(config, observations, out)]
     names += (

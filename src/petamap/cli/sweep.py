@@ -111,18 +111,20 @@ def swept_runs(arguments: argparse.Namespace) -> list[SweptRun]:
     choices = {}
     for setting in given:
         key, _, written = setting.partition("=")
+        if key in choices:
+            raise ConfigError(f"{key} is given twice", mend="give all of its values at once, KEY=A,B,C")
         choices[key] = split_values(written)
         if len(set(choices[key])) < len(choices[key]) or "" in choices[key]:
             raise ConfigError(f"{setting}: a value is empty or given twice", mend="write KEY=A,B,C")
     swept = [key for key, values in choices.items() if len(values) > 1]
     if not swept:
         raise ConfigError("no option has several values", mend="write e.g. map.n_side=64,128")
-    runs = []
+    runs: list[SweptRun] = []
     for combination in itertools.product(*choices.values()):
         values = dict(zip(choices, combination, strict=True))
         settings = [f"{key}={value}" for key, value in values.items()]
         config = load_config(path, settings + job_settings(arguments))
-        out = arguments.out or Path(f"{config.run.name}_sweep")
+        out = runs[0].folder.parent if runs else arguments.out or Path(f"{config.run.name}_sweep")
         own = {key: values[key] for key in swept}
         runs.append(SweptRun(own, config, out / _folder_name(own)))
     return runs

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
+from petacomm.base.errors import ConfigError
 from petacomm.base.typing import FloatArray
 from petamap.data.config import RunConfig
-from petamap.data.observation import Observation
+from petamap.data.observation import Observation, sky_signals
 from petamap.data.run_summary import Product
 from petamap.mapmaking.components import ComponentSystem
 from petamap.mapmaking.maps_in_memory import KeptProducts
@@ -78,6 +79,18 @@ def product_kinds(config: RunConfig, observations: Sequence[Observation]) -> lis
             kinds += ["amplitudes"] * chosen.amplitudes
     others = ("demodulated", "filtered", "observation_matrix", "pixel_covariance")
     return kinds + [kind for kind in others if getattr(chosen, kind)]
+
+
+def require_products(config: RunConfig, observations: Sequence[Observation]) -> None:
+    """Raise a ConfigError if a product is asked for that cannot be made."""
+    products = config.products
+    if products.sky and not any(map(sky_signals, observations)):
+        raise ConfigError("no source simulates a sky", mend="leave products.sky away, or add e.g. a sky-map")
+    if products.pixel_covariance and config.solver.binned_only:
+        raise ConfigError(
+            "products.pixel_covariance is that of the maximum-likelihood map",
+            mend="leave solver.binned_only away",
+        )
 
 
 def product_files(config: RunConfig, observations: Sequence[Observation], folder: Path) -> Iterator[Path]:

@@ -42,6 +42,7 @@ from petamap.mapmaking.map_outputs import (
     product_file,
     product_files,
     product_kinds,
+    require_products,
 )
 from petamap.mapmaking.map_solver import MapSolver
 from petamap.mapmaking.maps_in_memory import KeptProducts, Maps
@@ -279,15 +280,7 @@ class _Job:
         if self.out is None and (self.resume or self.config.resources.time_limit is not None):
             raise ConfigError("a run in memory saves nothing to go on from", mend="give out, a folder")
         with agree_on_errors(self.comm):
-            if products.sky and not any(map(sky_signals, self.setup.observations)):
-                raise ConfigError(
-                    "no source simulates a sky", mend="leave products.sky away, or add e.g. a sky-map"
-                )
-            if products.pixel_covariance and self.config.solver.binned_only:
-                raise ConfigError(
-                    "products.pixel_covariance is that of the maximum-likelihood map",
-                    mend="leave solver.binned_only away",
-                )
+            require_products(self.config, self.setup.observations)
             if self.comm.rank == 0 and self.out is not None:
                 self._prepare_folder(self.out)
 

@@ -71,6 +71,11 @@ def _parts_of_names(options: SplitOptions, names: Sequence[str], what: str) -> d
             )  # fmt: skip
         return {name: number for number, name in enumerate(names)}
     if not options.groups:
+        if len(names) < options.n_parts:
+            raise ConfigError(
+                f"{len(names)} {what}{'s' * (len(names) > 1)} for {options.n_parts} parts",
+                where=f"split {options.name}", mend="make fewer parts, or split the data by something else",
+            )  # fmt: skip
         return {name: number % options.n_parts for number, name in enumerate(names)}
     parts = dict.fromkeys(names, NO_PART)
     where = f"split {options.name}"

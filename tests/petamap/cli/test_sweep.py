@@ -104,3 +104,15 @@ VALUES = ["8", "1e-6", "[1, 2]", '"a,b"', "'x'", "{a = 1, b = [2,3]}"]
 def test_values_are_parted_outside_of_brackets_and_quotes(values):
     assert split_values(",".join(values)) == values
     assert split_values(" , ".join(values)) == values
+
+
+def test_names_of_runs_are_swept_in_one_folder(folder):
+    assert sweep("run.name=x,y", "--dry-run", "map.n_side=4") == 0
+    assert sweep("run.name=x,y") == 0
+    assert sorted(path.name for path in folder.glob("x_sweep/*/summary.json")) == ["summary.json"] * 2
+    assert not (folder / "y_sweep").exists()
+
+
+def test_a_key_given_twice_is_an_error(folder, capsys):
+    assert sweep("map.n_side=4,8", "map.n_side=16,32") == 2
+    assert "map.n_side is given twice" in capsys.readouterr().err

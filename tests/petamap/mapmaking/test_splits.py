@@ -372,6 +372,8 @@ def test_detectors_and_observations():
         part_of({"by": "observations", "groups": ("one", "three")}, nights)
     with pytest.raises(ConfigError, match="split s: there is one observation, 'one'"):
         part_of({"by": "observation"}, nights[:1])
+    with pytest.raises(ConfigError, match="split s: 1 observation for 2 parts"):
+        part_of({"by": "observations"}, nights[:1])
     with pytest.raises(ConfigError, match="whole_intervals is of by = 'time', not by = 'detector'"):
         part_of({"by": "detector", "whole_intervals": True}, nights)
 
