@@ -12,10 +12,10 @@ import numpy as np
 from petacomm.base.errors import ConfigError, printable
 from petacomm.base.progress import Progress, SilentProgress
 from petacomm.cli.shown_progress import shown_progress
-from petacomm.mpi import Communicator
+from petacomm.mpi import Communicator, agree_on_errors
 from petamap.arrays.array_observation import array_observation
 from petamap.arrays.rigid_plane import RigidPlane
-from petamap.data.config import config_of_options
+from petamap.data.config import RunConfig, config_of_options
 from petamap.data.given_communicator import given_communicator
 from petamap.data.observation import Observation
 from petamap.data.template import Template
@@ -137,15 +137,43 @@ def make_map(
         "gamma": gamma, "intervals": intervals, "detectors": detectors, "azimuth": azimuth,
     }  # fmt: skip
     given = {name: value for name, value in given.items() if value is not None}
+    comm = given_communicator(comm)
+    with agree_on_errors(comm):
+        config, observations = _prepared(
+            data, given, noise=noise, templates=templates, unit=unit, n_side=n_side,
+            pixelization=pixelization, stokes=stokes, frame=frame, options=options,
+        )  # fmt: skip
+    with shown_progress(progress, comm.rank) as shown:
+        maps = run(config, observations=observations, comm=comm, progress=shown, pixelization=pixelization)
+    if comm.rank == 0 and type(shown) is SilentProgress:  # which has shown no warnings
+        for text in maps.summary.warnings:
+            warnings.warn(text, stacklevel=2)
+    return maps
+
+
+def _prepared(
+    data: Any,
+    given: dict[str, Any],
+    *,
+    noise: Any,
+    templates: Sequence[Template],
+    unit: str | None,
+    n_side: int | None,
+    pixelization: Pixelization | None,
+    stokes: str,
+    frame: str | None,
+    options: Mapping[str, Any] | None,
+) -> tuple[RunConfig, list[Observation]]:
+    """Return the configuration and the observations of a map, of the arguments of `make_map`."""
     estimate, model = _known_noise(noise)
     observations = _observations(data)
     if observations:
         _require_none({**given, "templates": templates or None, "noise": model, "unit": unit})
         _require_frames(observations, frame)
     else:
-        _require_all(noise, sample_rate, stokes, given)
-        given |= {"noise": model, "templates": templates, "frame": frame, "unit": unit or "K_CMB"}
-        observations = [array_observation(data, **given, pixelization=pixelization)]
+        _require_all(noise, given.get("sample_rate"), stokes, given)
+        own = {"noise": model, "templates": templates, "frame": frame, "unit": unit or "K_CMB"}
+        observations = [array_observation(data, **given, **own, pixelization=pixelization)]
     _require_kinds(pixelization, options)
     tree = _map_options(observations, n_side, pixelization, stokes, frame)
     _require_once(tree, options or {})
@@ -153,13 +181,7 @@ def make_map(
         tree["resources.pointing"] = "recompute"
     if estimate:
         tree["noise.kernel"] = "estimate"
-    config, comm = config_of_options({**tree, **(options or {})}), given_communicator(comm)
-    with shown_progress(progress, comm.rank) as shown:
-        maps = run(config, observations=observations, comm=comm, progress=shown, pixelization=pixelization)
-    if comm.rank == 0 and type(shown) is SilentProgress:  # which has shown no warnings
-        for text in maps.summary.warnings:
-            warnings.warn(text, stacklevel=2)
-    return maps
+    return config_of_options({**tree, **(options or {})}), observations
 
 
 def _observations(data: Any) -> list[Observation]:

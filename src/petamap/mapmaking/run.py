@@ -27,6 +27,7 @@ from petamap.data.demodulation import low_pass_note
 from petamap.data.given_communicator import given_communicator
 from petamap.data.observation import Observation, sky_signals
 from petamap.data.run_summary import ModesTaken, Summary
+from petamap.data.same_on_ranks import require_same_on_ranks
 from petamap.mapmaking.checkpoint import ColumnCheckpoint, JobCheckpoints, NoCheckpoints
 from petamap.mapmaking.components import ComponentSystem, component_maps, reading_system
 from petamap.mapmaking.covariance import CovarianceCheckpoint, CovarianceColumns
@@ -171,6 +172,7 @@ def run(
     if out is not None:
         require_possible(out)
     comm = given_communicator(comm)
+    require_same_on_ranks(comm, config, observations, pixelization)
     with shown_progress(progress, comm.rank) as shown:
         job = _Job(
             config, None if out is None else Path(out), observations, comm, shown, pixelization,

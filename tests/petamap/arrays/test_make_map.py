@@ -302,3 +302,19 @@ def test_a_rotated_frame_is_that_of_rotated_angles():
     other = mapped(signal, pointing=turned, frame="galactic")
     np.testing.assert_array_equal(maps.hits.values, other.hits.values)
     np.testing.assert_allclose(maps.sky.values, other.sky.values, rtol=0, atol=1e-9)
+
+
+def on_ranks_that_differ(comm):
+    theta, phi, psi, signal = scan()
+    for changes, words in (
+        ({"phi": None}, "theta and phi are given together"),
+        ({"n_side": 2}, "rank 1: was given another configuration"),
+        ({"detectors": ["a", "b", "c"]}, "rank 1: was given another .* than rank 0"),
+    ):
+        own = {"phi": phi, **(changes if comm.rank == 1 else {})}
+        with pytest.raises(petamap.ConfigError, match=words):
+            mapped(signal, theta, psi=psi, comm=comm, **own)
+
+
+def test_ranks_that_are_given_something_else_end_all():
+    run_ranks(on_ranks_that_differ, 2)
