@@ -66,6 +66,10 @@ from petamap.mapmaking.vectors import Unknowns
 from petamap.sky.map_header import file_origin
 from petamap.sky.pixelization import Pixelization
 
+_NO_SIGNAL = (
+    "no source gives a signal or noise: maps of the data are zero, hits and covariance those of the scan"
+)
+
 
 @overload
 def run(
@@ -227,6 +231,8 @@ class _Job:
     def _run(self) -> Summary:
         self.setup.open(partial(open_sources, given=self.observations, comm=self.comm))
         self.unit = self.setup.unit
+        if not any(one.signals for one in self.setup.observations):
+            self.setup.warn(_NO_SIGNAL)
         self.splits = Splits(self.setup, self.folder, self.kept)
         self._check_products()
         self.folder = self.splits.folder = self._products_folder()

@@ -10,6 +10,7 @@ import numpy as np
 from petacomm.base.errors import DataError
 from petacomm.base.typing import FloatArray, Int64Array
 from petamap.sky.checked_fits import open_checked, write_checked
+from petamap.sky.map_units import unit_card
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ def write_pixel_covariance(path: str | os.PathLike[str], covariance: PixelCovari
     from astropy.io import fits
 
     image = fits.ImageHDU(covariance.values, name="COVARIANCE")
-    image.header["BUNIT"] = covariance.unit
+    image.header["BUNIT"] = unit_card(covariance.unit)
     image.header["STOKES"] = (covariance.stokes, "all pixels of the first come first")
     image.header["NSIDE"] = covariance.n_side
     image.header["POLCCONV"] = "COSMO"

@@ -13,6 +13,7 @@ from petamap.sky.car import CarPatch
 from petamap.sky.flat import FlatPatch
 from petamap.sky.image import AXES, ImagePixels
 from petamap.sky.map_conventions import UNSEEN
+from petamap.sky.map_units import unit_card
 from petamap.sky.numbered import NumberedPixels
 from petamap.sky.pixelization import Pixelization
 
@@ -46,9 +47,9 @@ def image_hdu(
         header["CRVAL3"] = ("IQU".index(joined) + 1.0, "I 1, Q 2, U 3")
     for i, (name, unit) in enumerate(zip(names, units, strict=True), 1):
         header[f"PLANE{i}"] = (name, "what the plane holds")
-        header[f"TUNIT{i}"] = (unit, "its unit")
+        header[f"TUNIT{i}"] = (unit_card(unit), "its unit")
     if len(set(units)) == 1 and units[0]:
-        header["BUNIT"] = units[0]
+        header["BUNIT"] = unit_card(units[0])
     return hdu
 
 

@@ -11,6 +11,7 @@ from petacomm.base.errors import ConfigError, DataError
 from petacomm.base.typing import FloatArray, Int64Array
 from petamap.sky.healpix import Healpix
 from petamap.sky.map_conventions import UNSEEN
+from petamap.sky.map_units import unit_card
 from petamap.sky.numbered import NumberedPixels
 from petamap.sky.pixelization import Pixelization
 
@@ -64,7 +65,7 @@ def _add_columns(
     for number, (name, kind, unit) in enumerate(columns, 1):
         header[f"TTYPE{number}"], header[f"TFORM{number}"] = name, kind
         if unit:
-            header[f"TUNIT{number}"] = unit
+            header[f"TUNIT{number}"] = unit_card(unit)
     header["EXTNAME"] = ("MAP", "extension name")
 
 

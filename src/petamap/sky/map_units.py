@@ -46,6 +46,11 @@ def to_kelvin(unit: str) -> tuple[float, str]:
     return (factor * factor, "K_CMB^2") if match["power"] else (factor, "K_CMB")
 
 
+def unit_card(unit: str) -> str:
+    """Return a unit as FITS writes it, in ASCII: micro is u."""
+    return re.sub("[µμ]", "u", unit).encode("ascii", "backslashreplace").decode()
+
+
 def unit_mend(unit: str, wanted: str) -> str:
     """Return how a map in `unit` is made one in `wanted`: the remedy of an error."""
     if not unit:

@@ -227,3 +227,25 @@ def test_run(tmp_path, monkeypatch, capsys):
     said = capsys.readouterr().err
     assert "iterations: begins" in said
     assert "converged       yes" in said
+
+
+@pytest.mark.parametrize("command", [["check"], ["run", "--dry-run"]])
+def test_splits_and_products_are_judged_before_any_work(tmp_path, monkeypatch, capsys, command):
+    monkeypatch.chdir(tmp_path)
+    text = '[map]\nn_side = 8\n[[source]]\nkind = "satellite"\nsample_rate = "1 Hz"\nnet = "1 mK s^0.5"\n'
+    split = '[[split]]\nname = "s"\nby = "detectors"\ngroups = ["{}", "*B"]\n'
+    (tmp_path / "good.toml").write_text(text + split.format("*A"))
+    (tmp_path / "bad.toml").write_text(text + split.format("Z*"))
+    assert _code_of([*command, "good.toml"]) == 0
+    assert "split      s: by detectors, parts 1, 2" in capsys.readouterr().out
+    assert _code_of([*command, "bad.toml"]) == 2
+    assert "split s: no detector 'Z*'" in capsys.readouterr().err
+    assert _code_of([*command, "good.toml", "products.sky=true"]) == 2
+    assert "no source simulates a sky" in capsys.readouterr().err
+
+
+def _code_of(words):
+    try:
+        return main(words)
+    except SystemExit as ended:
+        return ended.code

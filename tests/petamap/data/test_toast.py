@@ -297,6 +297,14 @@ def all_of(observations):
         (lambda f: f.__delitem__("shared/times"), "shared/times: is missing"),
         (lambda f: f.__delitem__("shared/boresight_radec"), "boresight_radec: is missing"),
         (replaced("shared/times", np.arange(60.0)[::-1]), r"shared/times, sample 1: times do not increase"),
+        (
+            replaced("shared/times", 1e9 + np.arange(60) / 20.0),
+            "shared/times: times are those of 20 Hz, and the sample rate is 10 Hz",
+        ),
+        (
+            replaced("shared/times", 1e9 + np.arange(60) / 10.0 + 9.0 * (np.arange(60) > 29)),
+            r"shared/times, sample 29: times leap by 9.1 s .*by intervals",
+        ),
         (replaced("shared/boresight_radec", np.zeros((60, 4))), r"boresight_radec, knot 0: .*no rotation"),
         (replaced("instrument/focalplane", np.zeros(3)), "instrument/focalplane: is of type float64"),
         (lambda f: f["detdata/signal"].attrs.update(units="parsec"), "cannot be turned into 'parsec"),

@@ -1,5 +1,7 @@
 """Products of a run without a folder: those that its files would have, to the bit, and no file."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from mpi import run_ranks
@@ -140,3 +142,9 @@ def test_rank_0_has_the_maps():
     maps = run_on(noisy_scans(1500, 2), None)
     out = run_ranks(on_ranks, 3).out
     assert out.strip() == f"{sha_of(maps.summary)} {maps.sky.values.shape}"
+
+
+def test_data_without_a_signal_are_warned_of():
+    silent = [replace(one, signals=()) for one in noisy_scans(n_samp=600)]
+    maps = run(config(), observations=silent)
+    assert "no source gives a signal or noise" in " ".join(maps.summary.warnings)

@@ -413,3 +413,10 @@ def test_failed_write_leaves_the_old_map(tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     np.testing.assert_array_equal(read_map(tmp_path / "map.fits").values, values)
     assert len(list(tmp_path.iterdir())) == 1 and issubclass(ResourceError, UserError)
+
+
+@pytest.mark.parametrize("pixelization", [Healpix(1), CarPatch.box((0, 0), (4, 4), 1)])
+def test_units_beyond_ascii(tmp_path, pixelization):
+    values = np.ones((1, pixelization.n_pix))
+    write_map(tmp_path / "a.fits", values, pixelization, names=["A"], unit="µV/α", run_id="x")
+    assert read_map(tmp_path / "a.fits").units == ("uV/\\u03b1",)

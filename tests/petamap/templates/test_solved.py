@@ -153,3 +153,14 @@ def test_damaged_amplitudes_are_refused(solved):
             np.testing.assert_array_equal(found.values, right.values)
             assert (found.detectors, found.templates) == (right.detectors, right.templates)
     assert refused > len(places) / 2
+
+
+def test_names_beyond_ascii_come_back(tmp_path):
+    one = np.zeros(2, np.int64)
+    table = AmplitudeTable(
+        ["näme 1", ALL], ["é", "d[1]"], ["offsets"] * 2, one, one, np.ones(2), one == 0, "µV"
+    )
+    write_amplitudes(tmp_path / "a.fits", table, "µV", "x")
+    found = read_amplitudes(tmp_path / "a.fits")
+    assert (found.observations, found.detectors) == (table.observations, table.detectors)
+    assert found.unit == "µV" and found.of("näme 1", "é", "offsets", 0) == 1

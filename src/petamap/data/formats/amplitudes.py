@@ -76,9 +76,10 @@ def write_amplitudes(path: str | os.PathLike[str], table: AmplitudeTable, unit: 
         "OBSERVATION": table.observations, "DETECTOR": table.detectors, "TEMPLATE": table.templates,
         "UNIT": [unit if one else "" for one in table.has_unit],
     }  # fmt: skip
+    written = {name: list(map(_in_ascii, values)) for name, values in texts.items()}
     columns = [
         fits.Column(name, f"{max([1, *map(len, values)])}A", array=np.array(values))
-        for name, values in texts.items()
+        for name, values in written.items()
     ]
     columns += [
         fits.Column("INTERVAL", "K", array=table.intervals),
@@ -102,7 +103,10 @@ def read_amplitudes(path: str | os.PathLike[str]) -> AmplitudeTable:
     with open_checked(path, "table of amplitudes", "name NAME_amplitudes.fits of a run") as units:
         table = units["AMPLITUDES"].data
         texts = [
-            np.char.strip(np.asarray(table[key])).tolist()
+            [
+                text.encode().decode("unicode_escape")
+                for text in np.char.strip(np.asarray(table[key])).tolist()
+            ]
             for key in ("OBSERVATION", "DETECTOR", "TEMPLATE", "UNIT")
         ]
         intervals, numbers = (np.asarray(table[key], np.int64) for key in ("INTERVAL", "NUMBER"))
@@ -111,3 +115,8 @@ def read_amplitudes(path: str | os.PathLike[str]) -> AmplitudeTable:
     has_unit = np.array([bool(unit) for unit in of_each], np.bool_)
     unit = next((unit for unit in of_each if unit), "")
     return AmplitudeTable(observations, detectors, templates, intervals, numbers, values, has_unit, unit)
+
+
+def _in_ascii(text: str) -> str:
+    r"""Return a name, which has no backslashes, as FITS can hold it: letters beyond ASCII as ``\u00e4``."""
+    return text.encode("ascii", "backslashreplace").decode()
