@@ -185,7 +185,7 @@ def _compare_runs(first: Path, second: Path, tolerance: _Tolerance) -> tuple[lis
     one, other = Summary.read(first), Summary.read(second)
     rows, all_same = [["product", "worst", ""]], True
     for product, its in _pairs(one, other):
-        name = " ".join(word for word in (product.name, product.of) if word)
+        name = product.name  # which says of what it is
         if its is None:
             rows.append([name, "", "of one run alone"])
             same = False

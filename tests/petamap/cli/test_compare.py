@@ -147,12 +147,13 @@ def test_bandpowers(tmp_path, monkeypatch, capsys):
 
 @pytest.fixture
 def run_folder(save, make_summary, tmp_path):
-    def make(name, values, **changes):
+    def make(name, values, of="", **changes):
         (tmp_path / name).mkdir()
         file = save(f"{name}/map.fits", values, run_id=make_summary().run_id).partition("/")[2]
         product = Product(
-            name="map", file=file, kind="map", unit="K_CMB", stokes="IQU", sha256=pixels_sha256(values)
-        )
+            name=f"map of {of}" if of else "map", file=file, kind="map", unit="K_CMB", stokes="IQU",
+            sha256=pixels_sha256(values), of=of,
+        )  # fmt: skip
         make_summary(products=(product,), **changes).write(name)
         assert Summary.read(name).products
 
@@ -200,3 +201,10 @@ def test_a_mask_that_leaves_nothing_or_is_none_is_an_error(save, capsys, run_fol
     run_folder("one", VALUES)
     assert main(["compare", "one", "one", "--mask", "none.fits"]) == 3
     assert "none.fits: no such file" in capsys.readouterr().err
+
+
+def test_a_map_of_a_band_is_named_once(run_folder, capsys):
+    run_folder("a", VALUES, of="x")
+    run_folder("b", VALUES, of="x")
+    assert main(["compare", "a", "b"]) == 0
+    assert "map of x  " in capsys.readouterr().out.replace("map of x x", "twice")
