@@ -66,10 +66,6 @@ from petamap.mapmaking.vectors import Unknowns
 from petamap.sky.map_header import file_origin
 from petamap.sky.pixelization import Pixelization
 
-_NO_SIGNAL = (
-    "no source gives a signal or noise: maps of the data are zero, hits and covariance those of the scan"
-)
-
 
 @overload
 def run(
@@ -232,7 +228,7 @@ class _Job:
         self.setup.open(partial(open_sources, given=self.observations, comm=self.comm))
         self.unit = self.setup.unit
         if not any(one.signals for one in self.setup.observations):
-            self.setup.warn(_NO_SIGNAL)
+            self.setup.warn("no source gives a signal or noise: maps of the data are zero")
         self.splits = Splits(self.setup, self.folder, self.kept)
         self._check_products()
         self.folder = self.splits.folder = self._products_folder()

@@ -418,5 +418,7 @@ def test_failed_write_leaves_the_old_map(tmp_path):
 @pytest.mark.parametrize("pixelization", [Healpix(1), CarPatch.box((0, 0), (4, 4), 1)])
 def test_units_beyond_ascii(tmp_path, pixelization):
     values = np.ones((1, pixelization.n_pix))
-    write_map(tmp_path / "a.fits", values, pixelization, names=["A"], unit="µV/α", run_id="x")
+    write_map(
+        tmp_path / "a.fits", values, pixelization, names=["A"], unit="µV/α", run_id="x", frame="galactic"
+    )
     assert read_map(tmp_path / "a.fits").units == ("uV/\\u03b1",)
