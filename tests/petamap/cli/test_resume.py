@@ -107,8 +107,8 @@ def test_a_signal_during_the_set_up_ends_at_once(folder, n_ranks):
 def test_the_end_of_the_wall_clock(folder, told):
     limit = ["--time-limit", "10 s"] if told == "option" else []
     slurm = {} if limit else {"SLURM_JOB_END_TIME": str(int(time.time()) + 11)}
-    # a short set-up, and iterations for a minute
-    settings = (*SETTINGS, "source.0.duration=40 day", "solver.preconditioner=block-diagonal")
+    # a short set-up, and iterations for half a minute
+    settings = (*SETTINGS, "source.0.duration=20 day", "solver.preconditioner=block-diagonal")
     words = ["run", "long.toml", "--out", "stopped", *settings]
     job = Job([*words, *limit], 1, folder, **slurm)
     begin = time.monotonic()
