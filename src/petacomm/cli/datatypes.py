@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 from typing import Any
 
 from petacomm.base.errors import ConfigError, did_you_mean
@@ -47,10 +48,11 @@ def _datatypes(arguments: argparse.Namespace) -> int:
     if arguments.turns < 1:
         raise ConfigError(f"--turns {arguments.turns}", mend="1 or more")
     from petacomm.mpi import collective_errors, world
+    from petacomm.mpi.errors import show_error
 
     shape = _shape(arguments.shape)
     comm = world()
-    with collective_errors(comm):
+    with collective_errors(comm, functools.partial(show_error, program="petacomm")):
         from petacomm.mpi.autotuner import tuning_environment
         from petacomm.redistribution.bench import bench, benchmark_json, benchmark_table
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import shlex
 from dataclasses import replace
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from petacomm.base.errors import ConfigError
+from petacomm.cli.parser import refuse_options
 from petacomm.cli.progress import progress_listener
 
 if TYPE_CHECKING:
@@ -27,6 +29,13 @@ examples:
 docs/petacomm/mapping.md has the keys of job.toml.
 """
 _VERBS = ("compare", "gallery")
+# Verbs that take an option; a job alone has none.
+_VERBS_OF = {
+    **dict.fromkeys(("machine", "shape", "report", "boxfish", "json"), ("", "compare")),
+    **dict.fromkeys(("strategy", "no_refine", "format"), ("",)),
+    **dict.fromkeys(("strategies", "simulate"), ("compare",)),
+    "out": ("", "gallery"),
+}
 
 
 def add_commands(commands: Any) -> None:
@@ -59,12 +68,13 @@ def add_commands(commands: Any) -> None:
     parser.add_argument("--boxfish", metavar="DIR", type=Path, help="the same as Boxfish's tables")
     parser.add_argument("--simulate", action="store_true", help="of 'compare', packets too, on a torus")
     parser.add_argument("--json", action="store_true", help="write JSON instead of a table")
-    parser.set_defaults(handler=_map)
+    parser.set_defaults(handler=functools.partial(_map, parser))
 
 
-def _map(arguments: argparse.Namespace) -> int:
+def _map(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     words = list(arguments.words)
     verb = words.pop(0) if words and words[0] in _VERBS else ""
+    refuse_options(arguments, parser, verb, _VERBS_OF)
     if verb == "gallery":
         _gallery(arguments, words)
         return 0
@@ -94,9 +104,6 @@ def _place(arguments: argparse.Namespace, job: MappingJob) -> None:
     from petacomm.mapping.comparison import map_ranks
     from petacomm.mapping.launchers import get_format, write_launcher_file
 
-    for name in ("strategies", "simulate"):
-        if getattr(arguments, name):
-            raise ConfigError(f"--{name} without 'compare'", mend="write petacomm map compare JOB.toml")
     if (arguments.out is None) != (job.format is None):
         missing = "--out" if arguments.out is None else "--format"
         raise ConfigError(f"{missing} is missing", mend="give both for a launcher's file, or neither")
@@ -122,8 +129,6 @@ def _place(arguments: argparse.Namespace, job: MappingJob) -> None:
 def _compare(arguments: argparse.Namespace, job: MappingJob) -> None:
     from petacomm.mapping.comparison import compare_strategies
 
-    if arguments.out is not None:
-        raise ConfigError("--out with 'compare'", mend="choose a strategy, and give --out without 'compare'")
     names = None if arguments.strategies is None else arguments.strategies.split(",")
     with progress_listener(0) as progress:
         rows, unusable = compare_strategies(job.task, names, progress=progress)

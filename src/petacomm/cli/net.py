@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from petacomm.base.errors import ConfigError, did_you_mean, require_known
+from petacomm.cli.parser import refuse_options
 from petacomm.cli.progress import progress_listener
 
 if TYPE_CHECKING:
@@ -24,6 +26,17 @@ examples:
   petacomm net paper --out paper
 """
 _VERBS = ("predict", "simulate", "draw", "export", "paper")
+_COLLECTIVE = _VERBS[:4]
+_MOST_NODES = 4096  # of the paper's all-to-alls that are simulated
+# Verbs that take an option; those that are not named here are of all.
+_VERBS_OF = {
+    **dict.fromkeys(("shape", "bytes", "type", "root", "nodes", "mode"), _COLLECTIVE),
+    **dict.fromkeys(("policy", "routing", "seed"), ("simulate",)),
+    "algorithm": ("simulate", "draw", "export"),
+    "out": ("draw", "export", "paper"),
+    "format": ("export",),
+    "json": ("predict", "simulate", "paper"),
+}
 
 
 def add_commands(commands: Any) -> None:
@@ -84,10 +97,10 @@ def add_commands(commands: Any) -> None:
         help="of 'export': goal, simgrid, msccl or mscclpp [%(default)s]",
     )
     parser.add_argument("--json", action="store_true", help="write JSON instead of a table")
-    parser.set_defaults(handler=_net)
+    parser.set_defaults(handler=functools.partial(_net, parser))
 
 
-def _net(arguments: argparse.Namespace) -> int:
+def _net(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     verb, *words = arguments.words or [""]
     if verb not in _VERBS:
         what = f"unknown word '{verb}'" if verb else "nothing to do"
@@ -96,6 +109,7 @@ def _net(arguments: argparse.Namespace) -> int:
         raise ConfigError(f"unknown argument '{words[-1]}'", mend="see petacomm net --help")
     if verb != "paper" and not words:
         raise ConfigError("no collective", mend="known: allreduce, alltoall, barrier, broadcast, reduce")
+    refuse_options(arguments, parser, verb, _VERBS_OF)
     verbs = {"predict": _predict, "simulate": _simulate, "draw": _draw, "export": _export, "paper": _paper}
     verbs[verb](arguments)
     return 0
@@ -116,8 +130,6 @@ def _predict(arguments: argparse.Namespace) -> None:
     from petacomm.network import prediction_table
     from petacomm.network.predictions import predict_algorithms
 
-    if arguments.algorithm != "auto":
-        raise ConfigError("--algorithm with 'predict'", mend="it predicts all algorithms")
     call, model = _query(arguments).resolve()
     with progress_listener(0) as progress:
         predictions = predict_algorithms(call, model, progress)
@@ -188,8 +200,11 @@ def _paper(arguments: argparse.Namespace) -> None:
 
     if arguments.machine not in (None, "bluegene-l"):
         raise ConfigError("--machine with 'paper'", mend="its machine is that of the source, bluegene-l")
+    largest = _MOST_NODES if arguments.ranks is None else arguments.ranks
+    if largest < 1:
+        raise ConfigError(f"--ranks {largest}", mend="give 1 or more; all-to-alls on more nodes are left out")
     with progress_listener(0) as progress:
-        results = reproduce_almasi2005(arguments.ranks or 4096, progress)
+        results = reproduce_almasi2005(largest, progress)
     path = write_almasi2005_page(results, (arguments.out or Path()) / "network.html")
     print(
         json.dumps(almasi2005_json(results))

@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
@@ -97,6 +97,32 @@ def parse_arguments(parser: Parser, argv: Sequence[str] | None) -> argparse.Name
         parser.print_help()
         raise SystemExit(0)
     return arguments
+
+
+def refuse_options(
+    arguments: argparse.Namespace,
+    parser: argparse.ArgumentParser,
+    verb: str,
+    verbs_of: Mapping[str, Sequence[str]],
+) -> None:
+    """Raise a ConfigError if an option is given that a verb of a command does not take.
+
+    Parameters
+    ----------
+    arguments : argparse.Namespace
+    parser : argparse.ArgumentParser
+        Of the command, which has the defaults.
+    verb : str
+        Empty for a command without one.
+    verbs_of : mapping of str to sequence of str
+        Verbs that take an option, by its name.
+    """
+    for name, verbs in verbs_of.items():
+        if verb not in verbs and getattr(arguments, name) != parser.get_default(name):
+            where = f"with '{verb}'" if verb else f"without '{' or '.join(verbs)}'"
+            raise ConfigError(
+                f"--{name.replace('_', '-')} {where}", mend=f"leave it away, or see {parser.prog} --help"
+            )
 
 
 def run_command(build_parser: Callable[[], Parser], argv: Sequence[str] | None) -> int:

@@ -81,6 +81,7 @@ def _record(arguments: argparse.Namespace) -> int:
         if len(words) != 2:
             what = "no recording" if len(words) < 2 else f"unknown argument '{words[2]}'"
             raise ConfigError(what, mend="write petacomm record show FILE.npz")
+        _refuse(arguments, ("mpicc", "folder"), "is of a job that is run, and 'show' runs none")
         if Path(words[1]).suffix == _MPIP:
             _show_mpip(arguments, words[1])
             return 0
@@ -114,6 +115,8 @@ def _algorithms(text: str | None) -> dict[str, str]:
     if not all(separator for _, separator, _ in pairs):
         raise ConfigError(f"--algorithms {text}", mend="write allreduce=ring,alltoall=pairwise")
     algorithms = {call: name for call, _, name in pairs}
+    if len(algorithms) < len(pairs):
+        raise ConfigError(f"--algorithms {text}", mend="name each collective once")
     require_algorithms(algorithms)
     return algorithms
 

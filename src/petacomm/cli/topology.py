@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -83,10 +84,11 @@ def _show_machine(name: str, as_json: bool) -> None:
 
 def _detect(as_json: bool) -> None:
     from petacomm.mpi import collective_errors, world
+    from petacomm.mpi.errors import show_error
     from petacomm.topology.detect import gather_allocation
 
     comm = world()
-    with collective_errors(comm):
+    with collective_errors(comm, functools.partial(show_error, program="petacomm")):
         manager = gather_allocation(comm)
         if comm.rank != 0:
             return

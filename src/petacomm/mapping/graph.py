@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from petacomm.base.arguments import real_array, require_arrays, whole_array
+from petacomm.base.arguments import real_array, require_arrays, require_integer, whole_array
 from petacomm.base.display import Displayed
 from petacomm.base.errors import ConfigError
 from petacomm.base.typing import FloatArray, Int32Array, Int64Array
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 # A graph takes some ten bytes a rank: files of a few bytes that declare more ranks would take gigabytes.
 MOST_RANKS = 1 << 25
+MOST_BYTES = 1e18  # of a message: sums of whole graphs, and their powers in refinement, are numbers then
 
 
 class PartnerLists(NamedTuple):
@@ -104,11 +105,14 @@ class CommunicationGraph(Displayed):
         Raises
         ------
         ConfigError
-            If there are more than 2^25 ranks, one is out of range, or bytes are negative or not finite; the
+            If there are more than 2^25 ranks, one is out of range, or bytes are negative or above 1e18; the
             error names the message.
         """
         ends = np.asarray(source).ravel(), np.asarray(target).ravel()
-        sizes = np.broadcast_to(np.asarray(n_bytes, np.float64).ravel(), ends[0].shape)
+        given = real_array(n_bytes, "n_bytes").ravel()
+        if len(given) not in (1, len(ends[0])):
+            raise ConfigError(f"{len(given)} sizes for {len(ends[0])} messages", mend="give one for each")
+        sizes = np.broadcast_to(given, ends[0].shape)
         _check_edges(n_ranks, *ends, sizes)
         from scipy.sparse import coo_array
 
@@ -253,7 +257,7 @@ def _expand_to_pattern(pattern: csr_array, part: csr_array) -> FloatArray:
 def _check_edges(
     n_ranks: int, source: npt.NDArray[np.generic], target: npt.NDArray[np.generic], n_bytes: FloatArray
 ) -> None:
-    if not 1 <= n_ranks <= MOST_RANKS:
+    if not 1 <= require_integer(n_ranks, "n_ranks", -(2**63)) <= MOST_RANKS:
         raise ConfigError(f"a graph of {n_ranks:,} ranks", mend=f"give 1 to {MOST_RANKS:,}")
     if len(source) != len(target):
         raise ConfigError(f"{len(source)} sources and {len(target)} targets", mend="give pairs")
@@ -267,8 +271,10 @@ def _check_edges(
                 where=f"message {outside[0]} of the graph",
                 mend=f"ranks are 0 to {n_ranks - 1}",
             )
-    wrong = np.flatnonzero(~(np.isfinite(n_bytes) & (n_bytes >= 0)))
+    wrong = np.flatnonzero(~((n_bytes >= 0) & (n_bytes <= MOST_BYTES)))
     if len(wrong):
         raise ConfigError(
-            f"{n_bytes[wrong[0]]} bytes", where=f"message {wrong[0]} of the graph", mend="give 0 or more"
+            f"{n_bytes[wrong[0]]} bytes",
+            where=f"message {wrong[0]} of the graph",
+            mend=f"give 0 to {MOST_BYTES:.1g}",
         )

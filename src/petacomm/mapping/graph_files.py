@@ -13,7 +13,7 @@ from petacomm.base.errors import ConfigError, printable
 from petacomm.base.files import read_text
 from petacomm.base.progress import Progress
 from petacomm.base.typing import FloatArray, Int64Array
-from petacomm.mapping.graph import CommunicationGraph
+from petacomm.mapping.graph import MOST_BYTES, CommunicationGraph
 from petacomm.mapping.recorded_graph import recording_graph
 from petacomm.recording import read_recording
 from petacomm.schedule.goal import parse_goal
@@ -138,9 +138,9 @@ def _edges(
         if len(wrong):
             rank = f"{ends[wrong[0]]:g}"
             raise text.error(int(rows[wrong[0]]), f"there is no rank {rank} among {n_ranks}, counted from 0")
-    wrong = np.flatnonzero(~(np.isfinite(n_bytes) & (n_bytes >= 0)))
+    wrong = np.flatnonzero(~((n_bytes >= 0) & (n_bytes <= MOST_BYTES)))
     if len(wrong):
-        raise text.error(int(rows[wrong[0]]), f"{n_bytes[wrong[0]]:g} bytes", "give 0 or more")
+        raise text.error(int(rows[wrong[0]]), f"{n_bytes[wrong[0]]:g} bytes", f"give 0 to {MOST_BYTES:.1g}")
     return CommunicationGraph.from_edges(n_ranks, source.astype(np.int64), target.astype(np.int64), n_bytes)
 
 

@@ -75,11 +75,11 @@ def _matrix_market(graph: CommunicationGraph) -> str:
 
 def _metis(graph: CommunicationGraph) -> str:
     lists = graph.partner_lists
-    weights = np.ceil((lists.to + lists.from_) / 2).astype(np.int64)
+    weights = np.ceil((lists.to + lists.from_) / 2)
     lines = [f"{graph.n_ranks} {len(weights) // 2} 001"]
     for begin, end in zip(lists.offsets[:-1], lists.offsets[1:], strict=True):
         row = zip(lists.partners[begin:end] + 1, weights[begin:end], strict=True)
-        lines.append(" ".join(f"{partner} {weight}" for partner, weight in row))
+        lines.append(" ".join(f"{partner} {weight:.0f}" for partner, weight in row))
     return "\n".join([*lines, ""])
 
 

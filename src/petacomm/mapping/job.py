@@ -23,7 +23,7 @@ from petacomm.mapping.placement import check_capacity
 from petacomm.mapping.strategies import Resources, get_strategy
 from petacomm.network import Traffic, routed_link_loads
 from petacomm.network.query import parse_node_ranges
-from petacomm.network.routing import job_capacities, machine_routing
+from petacomm.network.routing import job_capacities, network_routing
 from petacomm.topology import (
     Allocation,
     Machine,
@@ -362,6 +362,6 @@ def _describes(machine: Machine, network: Network) -> bool:
 
 def _routing(machine: Machine, network: Network) -> str:
     """Return the routing of a machine's file; raise a ConfigError if it has no meaning on the network."""
-    routing = machine_routing(machine)
+    routing = network_routing(machine, network)
     routed_link_loads(network, Traffic([], [], []), routing)
     return routing

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from petacomm.base.errors import ConfigError
 from petacomm.base.text import shape_text
-from petacomm.mapping.graph import CommunicationGraph
+from petacomm.mapping.graph import MOST_BYTES, CommunicationGraph
 from petacomm.mapping.graph_files import read_graph
 from petacomm.mapping.graph_sources import (
     add_graphs,
@@ -137,8 +137,8 @@ def _grid(table: JobTable, n_ranks: int) -> JobCommunication:
     if isinstance(sizes, list) and len(sizes) != len(shape):
         raise table.error("bytes", f"{len(sizes)} sizes for {len(shape)} dimensions", "give one for each")
     for size in sizes if isinstance(sizes, list) else [sizes]:
-        if type(size) not in (int, float) or not 0 < size < math.inf:
-            raise table.error("bytes", f"{size!r} bytes", "give more than 0")
+        if type(size) not in (int, float) or not 0 < size <= MOST_BYTES:
+            raise table.error("bytes", f"{size!r} bytes", f"give more than 0, up to {MOST_BYTES:.1g}")
     return JobCommunication.from_graph(
         grid_graph(shape, wrap, sizes, corners), f"halos of a grid of {shape_text(shape)}"
     )
@@ -170,8 +170,9 @@ def _collective(table: JobTable, n_ranks: int) -> JobCommunication:
     from petacomm.schedule import CollectiveCall, make_schedule
     from petacomm.schedule.catalogue import PUBLISHED
 
-    name, n_bytes = table.get("collective", str), table.count("bytes", 8)
-    algorithm = table.get("algorithm", str, PUBLISHED)
+    name, algorithm = table.get("collective", str), table.get("algorithm", str, PUBLISHED)
+    # The tokens of a barrier count one byte each.
+    n_bytes = None if name == "barrier" and "bytes" not in table.tree else table.count("bytes", 8)
     query = CollectiveQuery(name, "one-node", ranks=n_ranks, n_bytes=n_bytes, algorithm=algorithm)
     call: CollectiveCall = query.resolve()[0]
     schedule = make_schedule(call, algorithm)
@@ -190,8 +191,8 @@ def _grid_shape(table: JobTable, key: str, n_ranks: int) -> list[int]:
 
 def _number(table: JobTable, key: str, default: float) -> float:
     value = float(table.get(key, (int, float), default))
-    if not (math.isfinite(value) and value > 0):
-        raise ConfigError(f"{value:g} bytes", mend="give more than 0")
+    if not 0 < value <= MOST_BYTES:
+        raise ConfigError(f"{value:g} bytes", mend=f"give more than 0, up to {MOST_BYTES:.1g}")
     return value
 
 

@@ -127,12 +127,19 @@ def _serial_errors(show: Callable[[BaseException], None]) -> Iterator[None]:
         raise SystemExit(_exit_code(error)) from None
 
 
-def show_error(error: BaseException) -> None:
-    """Print an error to standard error: one line for a `UserError`, one traceback for others."""
+def show_error(error: BaseException, program: str = "petamap") -> None:
+    """Print an error to standard error: one line for a `UserError`, one traceback for others.
+
+    Parameters
+    ----------
+    error : BaseException
+    program : str
+        What is said to fail.
+    """
     if isinstance(error, UserError):
-        tell(f"petamap: {error.label}{error}")
+        tell(f"{program}: {error.label}{error}")
     elif isinstance(error, KeyboardInterrupt):
-        tell("petamap: interrupted; files already written are whole")
+        tell(f"{program}: interrupted; files already written are whole")
     elif isinstance(error, RankError):  # its message is the traceback
         tell(str(error))
     else:

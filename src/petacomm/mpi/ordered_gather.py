@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
@@ -85,7 +86,9 @@ def _end_all(comm: MpiCommunicator, sending: set[int]) -> None:
 def _receive(comm: MpiCommunicator, rank: int) -> UInt8Array | None:
     """Return the next item of a rank; None if it makes no more."""
     status = comm.mpi.Status()
-    message = comm.mpi_comm.Mprobe(rank, comm.mpi.ANY_TAG, status)
+    # MPI's own wait for a message (Mprobe) spins and keeps the processor from the rank that makes it.
+    while (message := comm.mpi_comm.Improbe(rank, comm.mpi.ANY_TAG, status)) is None:
+        os.sched_yield()
     item = np.empty(status.Get_count(comm.mpi.BYTE), np.uint8)
     message.Recv(item)
     return item if status.Get_tag() == _ITEM else None

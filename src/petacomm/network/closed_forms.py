@@ -70,8 +70,10 @@ def _pairs(n_ranks: int, n_bytes: float) -> AlphaBetaCost:
 
 
 def _store_and_forward(n_ranks: int, n_bytes: float) -> AlphaBetaCost:
-    blocks = sum((distance >> k) & 1 for distance in range(n_ranks) for k in range(_doublings(n_ranks)))
-    return AlphaBetaCost(_doublings(n_ranks), blocks * n_bytes)
+    # In round k go the blocks whose distance, below the number of ranks, has bit k.
+    halves = [1 << k for k in range(_doublings(n_ranks))]
+    blocks = sum(n_ranks // (2 * half) * half + max(0, n_ranks % (2 * half) - half) for half in halves)
+    return AlphaBetaCost(len(halves), blocks * n_bytes)
 
 
 # By collective and algorithm as in petacomm.schedule; bytes are those of the vector, or of a block.

@@ -133,7 +133,7 @@ class PacketSimulator:
         self.grid = grid
         self.hardware = hardware
         self.policy = policy
-        self.seed = require_integer(seed, "seed", -(2**63))
+        self.seed = require_integer(seed, "seed", 0)
         _check_room(hardware, policy)
 
     def simulate_all_to_all(

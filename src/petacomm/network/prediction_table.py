@@ -16,7 +16,8 @@ def call_title(call: CollectiveCall, machine: Machine) -> str:
     """Return a line that describes a call on a machine."""
     size = "" if call.collective == "barrier" else f" of {call.n_bytes:,} bytes"
     each = " from each rank to each" if call.collective == "alltoall" else ""
-    return f"{call.collective}{size}{each}, {call.n_ranks:,} ranks{_grid_text(call)}: {machine.title}"
+    ranks = f"{call.n_ranks:,} rank{'s' * (call.n_ranks > 1)}"
+    return f"{call.collective}{size}{each}, {ranks}{_grid_text(call)}: {machine.title}"
 
 
 def _grid_text(call: CollectiveCall) -> str:

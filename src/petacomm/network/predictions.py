@@ -319,7 +319,7 @@ def _streamed(call: CollectiveCall, model: NetworkModel, name: str) -> float:
         busy += np.bincount(part.source, packets * write * first, call.n_ranks)
     links = busiest_link_bytes(schedule, call.required_grid, call.itemsize) / model.link_bandwidth
     wire = hardware.wire_time(min(call.n_bytes, hardware.payload))
-    return max(float(busy.max()), links) + (schedule.n_rounds - 1) * (read + write + wire)
+    return max(float(busy.max()), links) + max(0, schedule.n_rounds - 1) * (read + write + wire)
 
 
 def _random_order(call: CollectiveCall, model: NetworkModel) -> float:

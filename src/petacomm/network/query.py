@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import cast
 
@@ -32,6 +33,7 @@ from petacomm.topology import (
 
 COLLECTIVES = ("broadcast", "reduce", "allreduce", "alltoall", "barrier")
 _ITEM_SIZES = {"double": 8, "int": 4}
+_LONGEST = 40  # characters of a number without a unit
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,7 @@ class CollectiveQuery:
         if self.ranks is None:
             raise ConfigError("neither --shape nor --ranks", mend="give --shape 8x8x8, or --ranks 512")
         _require_nodes(machine, self.ranks)
+        _require_plain_mode(machine, self.mode)
         call = CollectiveCall(collective, self.ranks, n_elements, **given)  # type: ignore[arg-type]
         network = _switched_part(machine, self.ranks)
         return call, NetworkModel(machine, None, machine.bandwidth, network)
@@ -142,7 +145,7 @@ class CollectiveQuery:
         """Return the number of elements of the call and the bytes of each."""
         if self.collective == "barrier":
             if self.n_bytes is not None:
-                raise ConfigError("a barrier carries no bytes", mend="leave --bytes out")
+                raise ConfigError("a barrier carries no bytes", mend="leave them out")
             return 0, 1
         if self.n_bytes is None:
             raise ConfigError("--bytes is missing", mend="give --bytes 1024")
@@ -159,11 +162,12 @@ class CollectiveQuery:
 
 def parse_bytes(text: str) -> int:
     """Return the number of bytes in a text such as "1024", "64 kB" or "1 MiB"."""
-    if text.strip().lstrip("-").isdecimal():
+    if text.strip().lstrip("-").isdecimal() and len(text) < _LONGEST:
         return int(text)
-    spaced = text.strip()
-    digits = len(spaced) - len(spaced.lstrip("0123456789."))
-    return round(parse_quantity(f"{spaced[:digits]} {spaced[digits:].strip()}", "bytes"))
+    number = parse_quantity(text, "bytes")
+    if not math.isfinite(number):
+        raise ConfigError(f"'{text}' are no bytes", mend="give a finite number")
+    return round(number)
 
 
 def _require_nodes(machine: Machine, n_ranks: int) -> None:
@@ -172,6 +176,14 @@ def _require_nodes(machine: Machine, n_ranks: int) -> None:
         raise ConfigError(
             f"{n_ranks:,} ranks, each on a node of its own, and {machine.name} has {machine.nodes:,} nodes",
             mend=f"give --ranks {machine.nodes} or fewer, or a file of a larger machine",
+        )
+
+
+def _require_plain_mode(machine: Machine, mode: str) -> None:
+    """Raise a ConfigError for a mode of BlueGene's nodes where there are none, or each rank has a node."""
+    if mode != NodeMode.COPROCESSOR.value:
+        raise ConfigError(
+            f"mode '{mode}' says nothing of {machine.name}", mend="give it with a --shape of BlueGene's nodes"
         )
 
 
@@ -191,6 +203,7 @@ def _make_partition(machine: Machine, shape: tuple[int, ...], mode: str) -> Blue
     kind = machine.network.get("kind")
     if kind not in ("torus", "mesh"):
         raise ConfigError(f"machine '{machine.name}' is a {kind}, not a torus", mend="give --ranks instead")
+    _require_plain_mode(machine, mode)
     grid = machine_torus(machine, shape)
     if grid.n_nodes > machine.nodes:
         raise ConfigError(f"a shape of {grid.n_nodes} nodes", mend=f"{machine.name} has {machine.nodes}")
@@ -205,6 +218,8 @@ def parse_node_ranges(text: str) -> Int64Array:
         if not first.isdecimal() or (dash and not last.isdecimal()) or len(first + last) > 18:
             raise ConfigError(f"'{part}' is not a range of nodes", mend='write them like "0-15,32-47"')
         end = int(last) if dash else int(first)
+        if end < int(first):
+            raise ConfigError(f"'{part}' ends before it begins", mend='write it like "0-15"')
         if end - int(first) > 1 << 24:
             raise ConfigError(f"'{part}' are more than 2^24 nodes", mend="give fewer")
         chosen.append(np.arange(int(first), end + 1))

@@ -11,7 +11,7 @@ from petacomm.base.errors import ConfigError, require_known
 from petacomm.base.typing import FloatArray, Int32Array
 from petacomm.network import _network
 from petacomm.network.link_load import Traffic
-from petacomm.network.routing import SWITCH_ROUTINGS
+from petacomm.network.routing import DETOUR_GROUPS, SWITCH_ROUTINGS, count_groups
 from petacomm.topology import CliqueHierarchy, FatTree, Network, RouterNetwork, Torus, full_network
 
 # The kernels store the loads of all links and the positions of all nodes.
@@ -101,7 +101,7 @@ def routed_link_loads(
 def _detours(network: Network) -> tuple[Int32Array, Int32Array, Int32Array]:
     """Return the heads of links, the groups of routers, and the routers by way of which detours go."""
     _, full = full_network(network)
-    if not isinstance(full, CliqueHierarchy | RouterNetwork) or len(np.unique(full.router_groups())) < 3:
+    if not isinstance(full, CliqueHierarchy | RouterNetwork) or count_groups(full) < DETOUR_GROUPS:
         raise ConfigError(f"detours on a {type(full).__name__} without a third group", mend='route "minimal"')
     routers = np.unique(full.router_of(np.arange(full.n_nodes)))
     columns = (full.link_ends()[1], full.router_groups(), routers)

@@ -12,6 +12,7 @@ from petacomm.network.bluegene_wires import network_number
 from petacomm.topology import CliqueHierarchy, FatTree, Machine, Network, RouterNetwork, full_network
 
 SWITCH_ROUTINGS = ("minimal", "valiant", "ugal")
+DETOUR_GROUPS = 3  # groups of routers from which there are detours
 
 
 def machine_routing(machine: Machine) -> str:
@@ -27,6 +28,27 @@ def machine_routing(machine: Machine) -> str:
         what = f"'network.routing' of machine '{machine.name}' is {routing!r}"
         raise ConfigError(what, mend=did_you_mean(str(routing), list(SWITCH_ROUTINGS)))
     return str(routing)
+
+
+def network_routing(machine: Machine, network: Network) -> str:
+    """Return the routing of a machine's file on a part of its network.
+
+    It is minimal where the part has no third group of routers, by way of which a detour could go.
+
+    Raises
+    ------
+    ConfigError
+        If there is no such routing.
+    """
+    routing, (_, full) = machine_routing(machine), full_network(network)
+    if isinstance(full, CliqueHierarchy | RouterNetwork) and count_groups(full) < DETOUR_GROUPS:
+        return "minimal"
+    return routing
+
+
+def count_groups(network: CliqueHierarchy | RouterNetwork) -> int:
+    """Return the number of groups of routers, of those that detours avoid or go by way of."""
+    return len(np.unique(network.router_groups()))
 
 
 def n_levels(network: FatTree | CliqueHierarchy | RouterNetwork) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from petacomm.base.errors import ConfigError, require_known
 from petacomm.network.hardware import make_hardware
 from petacomm.network.packets import PacketSimulator, RouterPolicy
-from petacomm.network.routing import SWITCH_ROUTINGS, machine_routing
+from petacomm.network.routing import SWITCH_ROUTINGS, network_routing
 from petacomm.network.switch_hardware import make_switch_hardware
 from petacomm.network.switch_packets import SwitchSimulator
 from petacomm.topology import Machine, Network, Torus, full_network
@@ -30,7 +30,7 @@ def make_simulator(
         Policy of the routers of a torus, by default ``transit-first``.
     routing : str, optional
         Routing on a network of switches: ``minimal``, ``valiant`` or ``ugal``; by default that of the
-        machine's file, or ``minimal``.
+        machine's file, or ``minimal`` where it names none or there is no third group.
     seed : int
 
     Returns
@@ -61,4 +61,4 @@ def make_simulator(
     if routing is not None:
         require_known("unknown routing", routing, SWITCH_ROUTINGS)
     hardware = make_switch_hardware(machine)
-    return SwitchSimulator(network, hardware, routing or machine_routing(machine), seed)
+    return SwitchSimulator(network, hardware, routing or network_routing(machine, network), seed)

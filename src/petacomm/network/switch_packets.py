@@ -32,9 +32,10 @@ from petacomm.network.packet_messages import (
     refuse_messages,
     run_kernel,
 )
+from petacomm.network.routing import n_levels
 from petacomm.network.switch_graph import switch_graph
 from petacomm.network.switch_hardware import SwitchHardware
-from petacomm.topology import Network
+from petacomm.topology import Network, full_network
 
 Routing: TypeAlias = Literal["minimal", "valiant", "ugal"]
 # Ticks for which a full packet holds the fastest link.
@@ -82,16 +83,16 @@ class SwitchSimulator:
     ) -> None:
         require_known("unknown routing", routing, get_args(Routing))
         detours, graph = routing != "minimal", switch_graph(network)
-        if len(hardware.level_bandwidths) not in (1, int(graph.level.max()) + 1):
-            n_levels = int(graph.level.max()) + 1
-            what = f"{len(hardware.level_bandwidths)} bandwidths for {n_levels} levels of links"
+        levels = n_levels(cast(Any, full_network(network)[1]))
+        if len(hardware.level_bandwidths) not in (1, levels):
+            what = f"{len(hardware.level_bandwidths)} bandwidths for {levels} levels of links"
             raise ConfigError(what, mend="give one, or one for each level")
         if detours and not graph.has_detours:
             raise ConfigError(f"routing '{routing}' without a third group", mend='route "minimal"')
         self.network = network
         self.hardware = hardware
         self.routing = routing
-        self.seed = require_integer(seed, "seed", -(2**63))
+        self.seed = require_integer(seed, "seed", 0)
         self._graph = graph
         self._kernel = graph.kernel_network(detours)
         self.n_channels: int = self._kernel.n_channels(detours)

@@ -213,7 +213,7 @@ def _halo(comm: Communicator, lattice: Lattice, case: str) -> _Case:
         comm.barrier()
         work[name], run[name] = field.work(), exchange
     ghosts = (lattice.n_rows - lattice.n_sites) * 48
-    return _Case(case, max(1, int(comm.max(ghosts))), run, work, correct)
+    return _Case(case, int(comm.max(ghosts)), run, work, correct)
 
 
 def even_grid(n_ranks: int, n_axes: int) -> tuple[int, ...]:
@@ -231,7 +231,7 @@ def even_grid(n_ranks: int, n_axes: int) -> tuple[int, ...]:
 
 
 def _copy_seconds(comm: Communicator, n_bytes: int, turns: int) -> float:
-    source, target = np.ones(n_bytes, np.uint8), np.empty(n_bytes, np.uint8)
+    source, target = np.ones(max(1, n_bytes), np.uint8), np.empty(max(1, n_bytes), np.uint8)
     return time_interleaved(comm, {"copy": lambda: np.copyto(target, source)}, turns)["copy"]
 
 

@@ -38,10 +38,12 @@ def write_drawing(
     Raises
     ------
     ConfigError
-        If there is too much to draw.
+        If there is too much to draw, or the name does not end with ``.svg``.
     ResourceError
         If it cannot be written.
     """
+    if Path(path).suffix != ".svg":
+        raise ConfigError("drawings are SVG", where=os.fspath(path), mend="end the name with .svg")
     if schedule.n_rounds * schedule.n_ranks > _MAX_MESSAGES:
         raise ConfigError(
             f"{schedule.n_rounds:,} rounds of {schedule.n_ranks:,} ranks are too many to draw",

@@ -13,6 +13,10 @@ from petacomm.base.text import shape_text
 from petacomm.schedule.schedule import AlltoallBlocks, Collective, ScheduleError, check_n_ranks
 from petacomm.topology import BlueGenePartition, Torus, find_rectangle
 
+_ALLTOALL_PARTS = (
+    3  # of the work space of an all-to-all, blocks of all ranks each: sent, received and scratch
+)
+
 
 @dataclass(frozen=True)
 class CollectiveCall:
@@ -79,6 +83,13 @@ class CollectiveCall:
             )
         if self.itemsize < 1 or self.n_elements < 0:
             raise ScheduleError(f"{self.n_elements} elements of {self.itemsize} bytes", mend="count from 1")
+        parts = _ALLTOALL_PARTS if self.collective == "alltoall" else 1
+        if self.n_elements * self.itemsize * self.n_ranks * parts >= 2**63:
+            raise ScheduleError(
+                f"{self.n_elements * self.itemsize:.3g} bytes for {self.n_ranks:,} ranks: "
+                "numbers of 64 bits do not count all",
+                mend="give fewer bytes",
+            )
         if not 0 <= self.root < self.n_ranks:
             raise ScheduleError(
                 f"there is no rank {self.root} among {self.n_ranks}", mend="the root is one of the ranks"

@@ -143,6 +143,9 @@ def test_phases_have_a_separate_table(job: Path, tmp_path: Path, capsys) -> None
         ),
         (["JOB", "--simulate"], "--simulate without 'compare'"),
         (["compare", "JOB", "--out", "OUT"], "--out with 'compare'"),
+        (["compare", "JOB", "--no-refine"], "--no-refine with 'compare'"),
+        (["compare", "JOB", "--strategy", "rcm"], "--strategy with 'compare'"),
+        (["gallery", "--machine", "fugaku"], "--machine with 'gallery'"),
         (["compare", "JOB", "--strategies", "a,b"], "unknown strategy 'a'"),
     ],
 )

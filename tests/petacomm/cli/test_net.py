@@ -171,6 +171,21 @@ def test_drawings_show_rounds_and_links(collective, words, what, tmp_path, capsy
         (["simulate", "alltoall", *MESH, "--bytes", "1 GB"], "fewer bytes"),
         (["simulate", "barrier", "--machine", "jaguar", "--ranks", "8"], "packets need a torus"),
         (["draw", "barrier", "--machine", "jaguar", "--ranks", "18688"], "too many to draw"),
+        (["draw", "barrier", *MESH, "--out", "barrier.png"], "barrier.png: drawings are SVG"),
+        (["predict", "barrier", *MESH, "--policy", "fair"], "--policy with 'predict'"),
+        (["predict", "barrier", *MESH, "--algorithm", "lines"], "--algorithm with 'predict'"),
+        (["draw", "barrier", *MESH, "--json"], "--json with 'draw'"),
+        (["paper", "--shape", "4x4x4"], "--shape with 'paper'"),
+        (["paper", "--ranks", "0"], "--ranks 0 (give 1 or more"),
+        (["predict", "barrier", "--machine", "fugaku", "--ranks", "8", "--mode", "virtual-node"], "mode"),
+        (
+            ["predict", "barrier", "--machine", "xt3", "--shape", "4x4x4", "--mode", "heater"],
+            "nothing of xt3",
+        ),
+        (["predict", "barrier", *MESH, "--nodes", "5-3"], "'5-3' ends before it begins"),
+        (["predict", "allreduce", *MESH, "--bytes", "9" * 5000], "unknown bytes unit"),
+        (["predict", "allreduce", *MESH, "--bytes", "1e400 GB"], "give a finite number"),
+        (["simulate", "alltoall", *MESH, "--bytes", "8", "--seed", "-1"], "seed: -1 is not between 0 and"),
     ],
 )
 def test_errors_are_one_line_before_any_work(words, what, capsys):

@@ -88,6 +88,19 @@ def test_a_compiler_that_fails_is_an_error(tmp_path):
     assert ended.returncode == 5 and "cannot compile the library that counts: mpi.h: fatal" in ended.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--mpicc", "mpicc"], "--mpicc is of a job that is run"),
+        (["--folder", "."], "--folder is of a job that is run"),
+        (["--algorithms", "bcast=binomial,bcast=streams"], "(name each collective once)"),
+    ],
+)
+def test_options_that_show_would_not_heed_are_refused(recorded, capsys, words, said):
+    assert main(["record", "show", "graph.npz", *words]) == 2
+    assert said in capsys.readouterr().err
+
+
 def test_what_cannot_be_written_is_told_before_the_job(recorded, capsys):
     (recorded / "file").write_text("")
     words = ["record", "--out", "file/graph", "--folder", ".", "--", "touch", "started"]

@@ -83,6 +83,7 @@ def test_partner_lists_have_both_directions(edges: list[tuple[int, int, int]]) -
         (([0], [1], np.nan), "nan bytes"),
         (([0], [1, 2], 1), "1 sources and 2 targets"),
         (([0.5], [1], 1), "not whole numbers"),
+        (([0], [1], [1, 2]), "2 sizes for 1 messages"),
     ],
 )
 def test_malformed_edges_are_named(edges: tuple, says: str) -> None:
@@ -223,3 +224,8 @@ def test_an_mpi_graph_communicator_is_read(n_ranks: int) -> None:
 def test_a_communicator_without_a_graph_is_refused() -> None:
     with pytest.raises(ConfigError, match="no graph"):
         mpi_neighbours_graph(object())
+
+
+def test_bytes_beyond_all_sums_are_refused():
+    with pytest.raises(ConfigError, match=r"message 1 of the graph: 1e\+19 bytes \(give 0 to 1e\+18\)"):
+        CommunicationGraph.from_edges(3, [0, 1], [1, 2], [1, 1e19])

@@ -173,6 +173,19 @@ def test_variables_of_a_job_that_are_wrong(tmp_path: Path, monkeypatch: pytest.M
         load_mapping_job(written(tmp_path, DETECTED))
 
 
+@pytest.mark.parametrize(("groups", "routing"), [(1, "minimal"), (2, "minimal"), (3, "ugal")])
+def test_a_part_of_a_machine_without_a_third_group_has_no_detours(
+    tmp_path: Path, groups: int, routing: str
+) -> None:
+    head = 'ranks = 4\n[graph]\ngrid = "4"\nbytes = 1000000\n[machine]\nname = "frontier"\n'
+    part = f"groups = {groups}\nrouters = 2\nnodes_per_router = 2\n"
+    job = load_mapping_job(written(tmp_path, head + part))
+    assert job.routing == routing
+    result = map_ranks(job.task)
+    run = simulate_placement(job.graph, result.chosen.placement, job.resources.network, job.machine)
+    assert run.seconds > result.chosen.metrics.largest_time > 0
+
+
 def test_paths_are_relative_to_the_job(tmp_path: Path) -> None:
     (tmp_path / "halo.csv").write_text("0,1,8\n")
     (tmp_path / "hosts").write_text("a\nb\nc\n")
@@ -189,6 +202,7 @@ def test_paths_are_relative_to_the_job(tmp_path: Path) -> None:
         ("alltoalls = [2, 4]\nalong = [[1]]\nbytes = 3", 8, 8 * 3),
         ('collective = "alltoall"\nalgorithm = "pairwise"\nbytes = 16', 8, 8 * 7),
         ('collective = "broadcast"\nalgorithm = "binomial"', 8, 7),
+        ('collective = "barrier"', 8, 8 * 3),
         ("grid = [2, 4]\nperiodic = false\ncorners = true", 8, 2 * (4 + 6 + 6)),
         ('matrix = "a.mtx"', 2, 2),
     ],
@@ -246,6 +260,8 @@ WRONG = [
     ),
     ("[graph]", "[graph", "not TOML"),
     ("bytes = 100", "bytes = -1", ":6: -1 bytes"),
+    ("bytes = 100", "bytes = 1e300", ":6: 1e+300 bytes"),
+    ('grid = "4x4x8"', 'collective = "barrier"', ":5: a barrier carries no bytes (leave them out)"),
     ("bytes = 100", "bytes = [1, 2, nan]", ":6: nan bytes"),
     ("bytes = 100", 'bytes = [1, 2, "3"]', ":6: '3' bytes"),
     ("ranks_per_node = 2", "ranks_per_node = 99999999999999999999", ":2: 64 nodes with 99,999,999,999"),

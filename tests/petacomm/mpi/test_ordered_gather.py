@@ -1,5 +1,8 @@
 """Items that ranks make and rank 0 takes in order: whole, no more than a few ahead, and the end of faults."""
 
+import os
+import time
+
 import numpy as np
 import pytest
 from mpi import run_ranks
@@ -89,3 +92,29 @@ def test_a_fault_of_any_rank_is_raised_on_all(n_ranks):
 @pytest.mark.parametrize("n_ranks", [2, 3])
 def test_ranks_are_a_few_items_ahead(n_ranks):
     run_ranks(check_others_wait, n_ranks)
+
+
+def check_others_have_the_processor(comm):
+    """See that rank 0 gives way while it waits for an item, and for the end."""
+    turns = []
+
+    def noted():
+        turns.append(1)
+        os_sched_yield()
+
+    os_sched_yield, ordered_gather.os.sched_yield = os.sched_yield, noted
+
+    def items():
+        for _ in range(comm.rank):
+            time.sleep(0.05)
+            yield np.zeros(5, np.uint8)
+
+    try:
+        gather_in_order(comm, [1], items(), lambda number, item: None)
+    finally:
+        ordered_gather.os.sched_yield = os_sched_yield
+    assert bool(turns) == (comm.rank == 0)
+
+
+def test_a_rank_that_waits_gives_way():
+    run_ranks(check_others_have_the_processor, 2)

@@ -182,3 +182,14 @@ def test_a_line_is_one_message_with_the_deposit_bit():
     assert schedule_time(spread, 1, 1.0, 0.0, deposit=False) == 7.0
     with pytest.raises(ConfigError, match="elements of 0 bytes"):
         schedule_time(spread, 0, 1.0, 0.0)
+
+
+@given(st.integers(1, 3000))
+def test_bruck_sends_a_block_for_each_digit_of_its_distance(n_ranks):
+    digits = sum(distance.bit_count() for distance in range(n_ranks))
+    assert forms.alpha_beta_cost("alltoall", "bruck", n_ranks, 3).bytes == 3 * digits
+
+
+def test_closed_forms_of_many_ranks_need_no_sum_over_them():
+    blocks = forms.alpha_beta_cost("alltoall", "bruck", 2**31 - 1, 1).bytes
+    assert blocks == 31 * 2**30 - 31  # all digits of 31 bits, without those of the last distance

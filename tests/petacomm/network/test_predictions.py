@@ -13,7 +13,7 @@ from petacomm.network.predictions import (
 )
 from petacomm.network.query import CollectiveQuery
 from petacomm.network.simulations import simulate_collective
-from petacomm.schedule import published_algorithm
+from petacomm.schedule import ScheduleError, published_algorithm
 from petacomm.schedule.catalogue import PUBLISHED
 
 
@@ -67,3 +67,18 @@ def test_rounds_too_many_to_put_on_links_are_not_chosen(monkeypatch):
     rows = {row.algorithm: row for row in predict_algorithms(*query("alltoall", 1 << 20))}
     assert rows["pairwise"].closed > 0 and rows["pairwise"].seconds is None
     assert rows["random-order"].chosen
+
+
+@pytest.mark.parametrize("collective", ["broadcast", "reduce", "allreduce", "alltoall"])
+def test_one_rank_takes_no_time_by_messages(collective):
+    for row in predict_algorithms(*query(collective, 8, "1x1x1")):
+        if not row.unmet and row.algorithm != "tree":
+            assert {row.seconds, row.closed, row.loaded} <= {0.0, None}, row
+
+
+@pytest.mark.parametrize(("collective", "n_bytes"), [("allreduce", 2**63), ("alltoall", 2**57)])
+def test_bytes_that_64_bits_do_not_count_are_refused(collective, n_bytes):
+    with pytest.raises(ScheduleError, match="64 bits do not count all"):
+        CollectiveQuery(collective, "perlmutter", ranks=31, n_bytes=n_bytes).resolve()
+    call, _ = CollectiveQuery(collective, "perlmutter", ranks=31, n_bytes=2**56).resolve()
+    assert call.n_bytes == 2**56

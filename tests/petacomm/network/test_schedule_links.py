@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from schedules import all_schedules
 
+from petacomm.network.closed_forms import alpha_beta_cost
 from petacomm.network.schedule_links import busiest_link_bytes, round_link_loads, synchronous_rounds_time
 from petacomm.schedule import CollectiveCall, link_message_counts, make_schedule
 from petacomm.topology import Torus
@@ -42,3 +43,11 @@ def test_rounds_wait_for_their_busiest_link():
     assert synchronous_rounds_time(ring, Torus((8,)), 8, 1.0, 64.0, rendezvous=64) == pytest.approx(
         14 * (1 + 1)
     )
+
+
+@pytest.mark.parametrize("n_ranks", [1, 2, 5, 8])
+@pytest.mark.parametrize("algorithm", ["bruck", "all-post", "pairwise"])
+def test_rounds_that_copy_in_memory_take_no_time(n_ranks, algorithm):
+    schedule = make_schedule(CollectiveCall("alltoall", n_ranks, 1, 1), algorithm)
+    n_messages = alpha_beta_cost("alltoall", algorithm, n_ranks, 1).messages
+    assert synchronous_rounds_time(schedule, Torus((n_ranks,)), 1, 1.0, np.inf) == n_messages
