@@ -34,9 +34,8 @@ def recording_graph(
     ConfigError
         If there is no such algorithm, or it does not serve a call.
     """
-    rows = recording.messages(algorithms)
-    if phase is not None:
-        rows = rows[rows["phase"] == phase]
+    of_phase = recording if phase is None else recording.of_phase(phase)
+    rows = of_phase.messages(algorithms)
     return CommunicationGraph.from_edges(recording.n_ranks, rows["source"], rows["target"], rows["bytes"])
 
 

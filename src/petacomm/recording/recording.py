@@ -42,6 +42,9 @@ _COLLECTIVE_COLUMNS = [
     *(("size", np.int64), ("calls", np.int64)),
 ]
 MESSAGES, COLLECTIVES = np.dtype(_MESSAGE_COLUMNS), np.dtype(_COLLECTIVE_COLUMNS)
+_COMMON = ("phase", "call", "group")  # columns of both tables
+_BETWEEN = ("source", "target", "size_class")
+_MOST_KEPT = 1 << 18  # rows of a collective's messages that are kept for further calls
 _MEND = "record again: petacomm record --out FILE -- mpiexec -n N ./program"
 
 
@@ -131,7 +134,8 @@ class Recording(Displayed):
         Returns
         -------
         structured array (n,)
-            As `direct`.
+            As `direct`. Calls of a collective whose sizes are of one class, by one algorithm, are in the same
+            rows.
 
         Raises
         ------
@@ -140,21 +144,31 @@ class Recording(Displayed):
         """
         chosen = algorithms or {}
         require_algorithms(chosen)
-        parts = [self.direct]
+        made: dict[tuple[Any, ...], npt.NDArray[Any]] = {}
         for row in self.collectives:
-            if not self.groups[row["group"]].inter:
-                parts.append(self._rows_of(row, chosen))
-        return np.concatenate(parts)
+            if self.groups[row["group"]].inter:
+                continue
+            key = self._key_of(row)
+            algorithm = chosen.get(key.call) or default_algorithm(key)
+            rows = self._rows_of(row, key, algorithm)
+            alike = (*(int(row[name]) for name in _COMMON), algorithm, int(size_class(row["size"])))
+            made[alike] = _added(made[alike], rows) if alike in made else rows
+        return np.concatenate([self.direct, *made.values()])
 
-    def _rows_of(self, row: Any, algorithms: Mapping[str, str]) -> npt.NDArray[Any]:
-        ranks = self.groups[row["group"]].ranks
-        call = CALLS[row["call"]]
-        key = CollectiveKey(call, len(ranks), int(row["root"]), int(row["size"]), int(row["item"]))
-        algorithm = algorithms.get(call) or default_algorithm(key)
-        if (key, algorithm) not in self._expanded:
-            self._expanded[key, algorithm] = summed(_pair_rows(expand_collective(key, algorithm)))
-        rows = self._expanded[key, algorithm].copy()
-        for name in ("phase", "call", "group"):
+    def _key_of(self, row: Any) -> CollectiveKey:
+        n_ranks = len(self.groups[row["group"]].ranks)
+        return CollectiveKey(
+            CALLS[row["call"]], n_ranks, int(row["root"]), int(row["size"]), int(row["item"])
+        )
+
+    def _rows_of(self, row: Any, key: CollectiveKey, algorithm: str) -> npt.NDArray[Any]:
+        ranks, found = self.groups[row["group"]].ranks, self._expanded.get((key, algorithm))
+        if found is None:
+            found = summed(_pair_rows(expand_collective(key, algorithm)), _BETWEEN)
+        if len(found) <= _MOST_KEPT:
+            self._expanded[key, algorithm] = found
+        rows = found.copy()
+        for name in _COMMON:
             rows[name] = row[name]
         for name in ("source", "target"):
             rows[name] = ranks[rows[name]]
@@ -242,6 +256,15 @@ def _checked(file: Mapping[str, AnyArray]) -> Recording:
             raise ValueError(f"{numbers.min()} to {numbers.max()} are not within 0 to {end - 1}")
     outside = int(file["outside"][0]), int(file["outside"][1])
     return Recording(n_ranks, str(file["library"]), groups, direct, collectives, outside)
+
+
+def _added(rows: npt.NDArray[Any], more: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return rows of a collective with more of it, added in place if both have messages of the same pairs."""
+    if len(rows) == len(more) and all(np.array_equal(rows[name], more[name]) for name in _BETWEEN):
+        for name in ("messages", "bytes"):
+            rows[name] += more[name]
+        return rows
+    return summed(np.concatenate([rows, more]), _BETWEEN)
 
 
 def _pair_rows(messages: Messages) -> npt.NDArray[Any]:

@@ -10,7 +10,7 @@ from petacomm.recording.collective_messages import (
     expand_collective,
     known_algorithms,
 )
-from petacomm.recording.recording import COLLECTIVES, MESSAGES, Recording
+from petacomm.recording.recording import CALLS, COLLECTIVES, MESSAGES, RankGroup, Recording, summed
 
 SIZES = [1, 2, 3, 4, 5, 7, 8, 12, 16]
 
@@ -140,3 +140,30 @@ def test_names_are_checked_also_of_calls_that_were_not_recorded(algorithms, said
     nothing = Recording(2, "", [], np.zeros(0, MESSAGES), np.zeros(0, COLLECTIVES))
     with pytest.raises(ConfigError, match=said):
         nothing.messages(algorithms)
+
+
+def calls_of(call, n_ranks, sizes):
+    """Return a recording of calls of a collective by all ranks, of some sizes."""
+    table = np.zeros(len(sizes), COLLECTIVES)
+    table["call"], table["size"], table["calls"] = CALLS.index(call), sizes, np.arange(1, len(sizes) + 1)
+    table["item"] = 1
+    everyone = RankGroup("all", np.arange(n_ranks, dtype=np.int32))
+    return Recording(n_ranks, "", [everyone], np.zeros(0, MESSAGES), table)
+
+
+@pytest.mark.parametrize(
+    "call", ["alltoall", "allreduce", "bcast", "gather", "reduce_scatter_block", "barrier"]
+)
+@pytest.mark.parametrize("n_ranks", [1, 2, 5, 7])
+def test_calls_whose_sizes_are_of_one_class_are_in_the_same_rows(call, n_ranks):
+    sizes = [0] if call == "barrier" else [1024, 1025, 1500, 2047, 5000]
+    together = calls_of(call, n_ranks, sizes)
+    alone = [
+        Recording(n_ranks, "", together.groups, together.direct, together.collectives[i : i + 1]).messages()
+        for i in range(len(sizes))
+    ]
+    rows = together.messages()
+    of_each = summed(np.concatenate(alone))
+    assert np.array_equal(summed(rows), of_each)
+    assert len(rows) == len(np.unique(rows[["source", "target", "size_class"]])) or call == "allreduce"
+    assert np.array_equal(together.messages(), rows)  # what is kept is not changed
