@@ -12,6 +12,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from petacomm.base.arguments import real_array, whole_array
 from petacomm.base.errors import ConfigError, require_known
 from petacomm.base.typing import BoolArray, FloatArray, Int64Array
 from petacomm.topology import Torus
@@ -109,17 +110,31 @@ def displacement_loads(
 
 
 def _checked(grid: Torus, traffic: Traffic) -> tuple[Int64Array, Int64Array, FloatArray]:
-    source = np.asarray(traffic.source, np.int64).ravel()
-    destination = np.asarray(traffic.destination, np.int64).ravel()
+    source = whole_array(traffic.source, "source").ravel()
+    destination = whole_array(traffic.destination, "destination").ravel()
     if len(source) != len(destination):
         raise ConfigError(f"{len(source)} sources and {len(destination)} destinations", mend="give pairs")
-    n_bytes = np.broadcast_to(np.asarray(traffic.n_bytes, np.float64), source.shape)
+    n_bytes = bytes_of_pairs(traffic, len(source))
     for nodes in (source, destination):
         if len(nodes) and (nodes.min() < 0 or nodes.max() >= grid.n_nodes):
             raise ConfigError(f"a node of the traffic is not among the {grid.n_nodes} of {grid}", mend=None)
-    if not np.all(np.isfinite(n_bytes) & (n_bytes >= 0)):
-        raise ConfigError("bytes of the traffic are negative or not finite", mend="give 0 or more")
     return source, destination, n_bytes
+
+
+def bytes_of_pairs(traffic: Traffic, n_pairs: int) -> FloatArray:
+    """Return the bytes of each pair of nodes: float64 (n_pairs,).
+
+    Raises
+    ------
+    ConfigError
+        If there are neither as many numbers nor one for all, or one is negative or not finite.
+    """
+    given = real_array(traffic.n_bytes, "n_bytes").ravel()
+    if len(given) not in (1, n_pairs):
+        raise ConfigError(f"{len(given)} sizes for {n_pairs} pairs of nodes", mend="give one for each")
+    if not np.all(np.isfinite(given) & (given >= 0)):
+        raise ConfigError("bytes of the traffic are negative or not finite", mend="give 0 or more")
+    return np.broadcast_to(given, (n_pairs,))
 
 
 def _resolve_ties(

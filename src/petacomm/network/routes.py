@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from petacomm.base.arguments import whole_array
 from petacomm.base.errors import ConfigError, require_known
 from petacomm.base.typing import FloatArray, Int32Array
 from petacomm.network import _network
-from petacomm.network.link_load import Traffic
+from petacomm.network.link_load import Traffic, bytes_of_pairs
 from petacomm.network.routing import DETOUR_GROUPS, SWITCH_ROUTINGS, count_groups
 from petacomm.topology import CliqueHierarchy, FatTree, Network, RouterNetwork, Torus, full_network
 
@@ -87,7 +88,7 @@ def routed_link_loads(
     source, destination = (_node_numbers(nodes, network) for nodes in (traffic.source, traffic.destination))
     if len(source) != len(destination):
         raise ConfigError(f"{len(source)} sources and {len(destination)} destinations", mend="give pairs")
-    n_bytes = np.broadcast_to(np.asarray(traffic.n_bytes, np.float64), source.shape)
+    n_bytes = bytes_of_pairs(traffic, len(source))
     columns = (source, destination, np.ascontiguousarray(n_bytes))
     kernel = kernel_routes(network) if routes is None else routes
     straight, around = np.zeros(network.n_links), np.zeros(network.n_links)
@@ -148,7 +149,7 @@ def hops_between(network: Network, source: npt.ArrayLike, destination: npt.Array
 
 
 def _node_numbers(nodes: npt.ArrayLike, network: Network) -> Int32Array:
-    numbers = np.asarray(nodes).ravel()
+    numbers = whole_array(nodes, "nodes").ravel()
     if len(numbers) and (numbers.min() < 0 or numbers.max() >= network.n_nodes):
         raise ConfigError(f"a node is not among the {network.n_nodes} of the network", mend="count from 0")
     return np.ascontiguousarray(numbers, np.int32)

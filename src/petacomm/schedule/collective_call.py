@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from petacomm.base.arguments import numeric_array, require_integer
+from petacomm.base.arguments import numeric_array, require_integer, whole_array
 from petacomm.base.text import shape_text
 from petacomm.schedule.schedule import AlltoallBlocks, Collective, ScheduleError, check_n_ranks
 from petacomm.topology import BlueGenePartition, Torus, find_rectangle
@@ -70,13 +70,19 @@ class CollectiveCall:
         for name in ("n_ranks", "n_elements", "itemsize", "root"):
             require_integer(getattr(self, name), name, -(2**63))
         check_n_ranks(self.n_ranks)
+        if self.grid is not None and not isinstance(self.grid, Torus):
+            raise ScheduleError(f"{self.grid!r:.60} is no grid", mend="give a petacomm.Torus")
         if self.grid is not None and self.grid.n_nodes != self.n_ranks:
             raise ScheduleError(
                 f"a grid of {shape_text(self.grid.shape)} has {self.grid.n_nodes} nodes, and there are "
                 f"{self.n_ranks} ranks",
                 mend="give a shape whose product is the number of ranks",
             )
-        if self.ranks is not None and not np.array_equal(np.sort(self.ranks), np.arange(self.n_ranks)):
+        if self.ranks is not None:
+            object.__setattr__(self, "ranks", whole_array(self.ranks, "ranks"))
+        if self.ranks is not None and not np.array_equal(
+            np.sort(self.ranks, axis=None), np.arange(self.n_ranks)
+        ):
             raise ScheduleError(
                 f"the ranks at the nodes of the grid are not each of 0 to {self.n_ranks - 1} once",
                 mend="take them from `communicator_grid`",

@@ -97,8 +97,17 @@ class Torus:
         Returns
         -------
         int64 (..., n_dimensions)
+
+        Raises
+        ------
+        ConfigError
+            If a node is not in the grid.
         """
-        return np.stack(np.unravel_index(np.asarray(node), self.shape), -1).astype(np.int64)
+        try:
+            return np.stack(np.unravel_index(np.asarray(node), self.shape), -1).astype(np.int64)
+        except (ValueError, TypeError):
+            what = f"{node!r:.60} are not among the {self.n_nodes:,} nodes of {self}"
+            raise ConfigError(what, mend="count from 0") from None
 
     def node_at(self, coordinates: npt.ArrayLike) -> Int64Array:
         """Return the nodes at coordinates (..., n_dimensions), which are taken modulo the size of rings.
@@ -114,9 +123,14 @@ class Torus:
         Raises
         ------
         ConfigError
-            If a coordinate lies outside a dimension that does not wrap.
+            If a coordinate lies outside a dimension that does not wrap, or there is not one for each.
         """
         position = np.array(coordinates, np.int64)
+        if not position.ndim or position.shape[-1] != self.n_dimensions:
+            raise ConfigError(
+                f"coordinates of shape {position.shape} in {self}",
+                mend=f"give {self.n_dimensions} of each node",
+            )
         for dimension, (size, ring) in enumerate(zip(self.shape, self.wrap, strict=True)):
             column = position[..., dimension]
             if ring:

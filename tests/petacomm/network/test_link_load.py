@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from petacomm.base.errors import ConfigError
 from petacomm.network.closed_forms import alltoall_peak_bandwidth
 from petacomm.network.link_load import ROUTINGS, TIES, Traffic, link_loads
+from petacomm.network.routes import routed_link_loads
 from petacomm.topology import Torus, bluegene_partition, load_machine, parse_shape
 
 LINK = 154.0  # MB/s
@@ -159,3 +160,18 @@ def test_sixteen_thousand_nodes():
 def test_inputs_that_do_not_fit_are_errors(arguments, message):
     with pytest.raises(ConfigError, match=message):
         link_loads(Torus((4, 4, 4)), *arguments)
+
+
+@pytest.mark.parametrize(
+    ("traffic", "says"),
+    [
+        (Traffic([0], [1], -1.0), "negative or not finite"),
+        (Traffic([0], [1], float("nan")), "negative or not finite"),
+        (Traffic([0], [1], [1.0, 2.0]), "2 sizes for 1 pairs of nodes"),
+        (Traffic([0.5], [1], 1.0), "must be whole numbers"),
+    ],
+)
+def test_traffic_is_checked_alike_on_all_networks(traffic, says):
+    for loads in (link_loads, routed_link_loads):
+        with pytest.raises(ConfigError, match=says):
+            loads(Torus((4,)), traffic)

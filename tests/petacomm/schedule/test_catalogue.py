@@ -5,6 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from petacomm.base.errors import ConfigError
 from petacomm.schedule import (
     ALGORITHMS,
     CollectiveCall,
@@ -156,3 +157,16 @@ def test_partition_calls_have_the_wires_of_the_partition():
     assert both.n_ranks == 64 and both.required_grid.shape == (4, 4, 2, 2)
     assert published_algorithm(both) == "lines"
     check_schedule(make_schedule(both))
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"grid": (2, 2)}, "is no grid .give a petacomm.Torus"),
+        ({"grid": Torus((2, 2)), "ranks": "0123"}, "ranks: must be whole numbers"),
+        ({"grid": Torus((2, 2)), "ranks": [[0, 1], [2, 2]]}, "not each of 0 to 3 once"),
+    ],
+)
+def test_what_is_no_grid_and_no_order_of_ranks_is_refused(given, says):
+    with pytest.raises(ConfigError, match=says):
+        CollectiveCall("allreduce", 4, 8, **given)

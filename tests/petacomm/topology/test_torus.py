@@ -151,3 +151,17 @@ def test_in_virtual_node_mode_the_two_ranks_of_a_node_are_a_fourth_dimension():
     made = bluegene_partition(load_machine("bluegene-l"), (8, 8, 8), NodeMode.VIRTUAL_NODE)
     assert made.n_ranks == 1024 and made.rank_grid == Torus((8, 8, 8, 2), (True, True, True, False))
     assert bluegene_partition(load_machine("bluegene-l"), (8, 8, 8), NodeMode.HEATER).rank_grid == made.grid
+
+
+@pytest.mark.parametrize("node", [4, -1, [0, 9], 0.5, "a"])
+def test_nodes_that_are_not_in_the_grid_are_named(node):
+    torus = Torus((2, 2))
+    for call in (
+        torus.coordinates,
+        lambda wrong: torus.hops(0, wrong),
+        lambda wrong: torus.neighbor(wrong, 0, 1),
+    ):
+        with pytest.raises(ConfigError, match="not among the 4 nodes of Torus"):
+            call(node)
+    with pytest.raises(ConfigError, match="give 2 of each node"):
+        torus.node_at([1])
