@@ -66,7 +66,7 @@ COMMANDS = {
     "completion": "petamap completion bash",
     "net predict": f"petacomm net predict allreduce {NET}",
     "net simulate": f"petacomm net simulate alltoall {NET}",
-    "net draw": f"petacomm net draw broadcast {NET} --out out.html",
+    "net draw": f"petacomm net draw broadcast {NET} --out out.svg",
     "net export": f"petacomm net export allreduce {NET} --algorithm ring --out out.goal",
     "net export msccl": f"petacomm net export alltoall {NET} --format msccl --out out.xml",
     "net export mscclpp": f"petacomm net export alltoall {NET} --format mscclpp --out out.json",

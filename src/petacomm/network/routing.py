@@ -9,7 +9,15 @@ import numpy as np
 from petacomm.base.errors import ConfigError, did_you_mean
 from petacomm.base.typing import FloatArray
 from petacomm.network.bluegene_wires import network_number
-from petacomm.topology import CliqueHierarchy, FatTree, Machine, Network, RouterNetwork, full_network
+from petacomm.topology import (
+    CliqueHierarchy,
+    FatTree,
+    Machine,
+    Network,
+    RouterNetwork,
+    full_network,
+    make_network,
+)
 
 SWITCH_ROUTINGS = ("minimal", "valiant", "ugal")
 DETOUR_GROUPS = 3  # groups of routers from which there are detours
@@ -33,17 +41,21 @@ def machine_routing(machine: Machine) -> str:
 def network_routing(machine: Machine, network: Network) -> str:
     """Return the routing of a machine's file on a part of its network.
 
-    It is minimal where the part has no third group of routers, by way of which a detour could go.
+    It is minimal where the machine has detours, and the part no third group of routers for them to go by.
 
     Raises
     ------
     ConfigError
         If there is no such routing.
     """
-    routing, (_, full) = machine_routing(machine), full_network(network)
-    if isinstance(full, CliqueHierarchy | RouterNetwork) and count_groups(full) < DETOUR_GROUPS:
-        return "minimal"
-    return routing
+    routing, straight = machine_routing(machine), not _has_detours(full_network(network)[1])
+    return "minimal" if straight and _has_detours(make_network(machine)) else routing
+
+
+def _has_detours(network: Network) -> bool:
+    if isinstance(network, CliqueHierarchy | RouterNetwork):
+        return count_groups(network) >= DETOUR_GROUPS
+    return True
 
 
 def count_groups(network: CliqueHierarchy | RouterNetwork) -> int:
