@@ -150,7 +150,7 @@ class CutsSource:
             first, last = getattr(options, low), getattr(options, high)
             if first is not None and last is not None and first >= last:
                 what = f"cuts from {low} to {high} are of nothing: {high} is not above {low}"
-                raise ConfigError(what, where=context.place(high), mend="exchange them")
+                raise ConfigError(what, where=context.place(high), mend=f"give {high} above {low}")
         self._gaps, _, self._latitudes = rules
 
     def extend(self, observations: Sequence[Observation]) -> list[Observation]:
