@@ -79,6 +79,11 @@ class SampleArrays:
     @property
     def any_order(self) -> bool:
         """Whether samples are had as quickly in any order: not if they are on disk."""
+        return self.in_memory
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether samples are had for a copy of memory: not if they are on disk."""
         return not isinstance(self.signal, np.memmap)
 
     @property

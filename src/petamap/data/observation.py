@@ -22,11 +22,12 @@ class Signal(Protocol):
     """Contribution to the time stream: a file, a simulated sky, simulated noise. Contributions add.
 
     That of a simulated sky alone has an attribute `of_sky`, which is True. One whose samples are had as
-    quickly in any order has `any_order`, which is True; others are read detector by detector. One that is
-    made of what the ranks of a node can share has a method `share`, which all ranks call with a communicator
-    before they read; one of a sky has an attribute `shared_sky`, with `is_made`, `find` and `costs` as of
-    `Sky`. One that reads files may have a method `signal_reads`, whose arguments are those of `add_signal`
-    without `out` and which returns what it reads for them.
+    quickly in any order has `any_order`, which is True; others are read detector by detector. Of these, one
+    whose samples are had for a copy of memory has `in_memory`, which is True. One that is made of what the
+    ranks of a node can share has a method `share`, which all ranks call with a communicator before they read;
+    one of a sky has an attribute `shared_sky`, with `is_made`, `find` and `costs` as of `Sky`. One that reads
+    files may have a method `signal_reads`, whose arguments are those of `add_signal` without `out` and which
+    returns what it reads for them.
     """
 
     def add_signal(self, detector: int, start: int, stop: int, out: FloatArray) -> None:
@@ -81,8 +82,16 @@ def add_signals(
 
 def are_any_order(datasets: Iterable[Iterable[Iterable[Signal]]]) -> bool:
     """Return whether the samples of all signals of data sets are had as quickly in any order."""
-    all_of_them = (signal for dataset in datasets for signals in dataset for signal in signals)
-    return all(getattr(signal, "any_order", False) for signal in all_of_them)
+    return _all_have("any_order", datasets)
+
+
+def are_in_memory(datasets: Iterable[Iterable[Iterable[Signal]]]) -> bool:
+    """Return whether the samples of all signals of data sets are had for a copy of memory."""
+    return _all_have("in_memory", datasets)
+
+
+def _all_have(attribute: str, datasets: Iterable[Iterable[Iterable[Signal]]]) -> bool:
+    return all(getattr(one, attribute, False) for dataset in datasets for some in dataset for one in some)
 
 
 def share_signals(datasets: Iterable[Iterable[Iterable[Signal]]], comm: Communicator) -> None:

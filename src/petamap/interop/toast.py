@@ -205,7 +205,7 @@ class MapMaker(toast.ops.Operator):  # type: ignore[misc]
 class _Samples:
     """Signal and flags of some detectors of an observation (implements `Signal` and `Flags`)."""
 
-    any_order = True
+    any_order = in_memory = True
 
     signal: AnyArray
     rows: tuple[int, ...]

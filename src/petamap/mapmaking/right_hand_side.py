@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
+from threading import Lock
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from petacomm.base.errors import DataError
 from petacomm.base.threads import add_by_threads, map_with_states
 from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.mpi import agree_on_errors
-from petamap.data.observation import Signal, are_any_order
+from petamap.data.observation import Signal, are_any_order, are_in_memory
 from petamap.data.read_ahead import forget_pieces
 from petamap.mapmaking.binning import signal_unit, term_bits
 from petamap.mapmaking.projection import Projection
@@ -46,26 +47,25 @@ class _Sums:
 
     Attributes
     ----------
-    pixels : int64 (n_threads, n_held, n_stokes, 4, width)
-    gaps : int64 (n_copies, n_held_gaps, 2, width)
-        One copy, that threads have in common, where no two samples add to the same row; else of each thread.
+    pixels : int64 (n_copies, n_held, n_stokes, 4, width)
+    gaps : int64 (1 or n_copies, n_held_gaps, 2, width)
+        One copy, that threads have in common, where no two samples add to the same row.
     """
 
     pixels: Int64Array
     gaps: Int64Array
 
     @classmethod
-    def of(cls, projection: Projection, width: int) -> _Sums:
+    def of(cls, projection: Projection, n_copies: int, width: int) -> _Sums:
         """Return sums of nothing yet."""
-        threads = projection.n_threads
         return cls(
-            aligned_zeros(threads, projection.n_local, projection.stokes.n, 4, width),
-            aligned_zeros(1 if projection.sample_unknowns else threads, projection.n_nuisance, 2, width),
+            aligned_zeros(n_copies, projection.n_local, projection.stokes.n, 4, width),
+            aligned_zeros(1 if projection.sample_unknowns else n_copies, projection.n_nuisance, 2, width),
         )
 
-    def of_thread(self, thread: int) -> tuple[Int64Array, Int64Array]:
-        """Return the sums that a thread adds to."""
-        return self.pixels[thread], self.gaps[min(thread, len(self.gaps) - 1)]
+    def copy(self, number: int) -> tuple[Int64Array, Int64Array]:
+        """Return one of the copies of the sums."""
+        return self.pixels[number], self.gaps[min(number, len(self.gaps) - 1)]
 
     def at_owners(self, shared: SharedUnknowns) -> tuple[Int64Array, ...]:
         """Return words of pixels and gaps at the owners, and of the ghosts that this rank keeps. Collective.
@@ -81,11 +81,18 @@ class _Sums:
 
 
 class _ThreadState:
-    """Sums of one thread for each system, and memory that its blocks use one after the other."""
+    """Sums that one thread adds to, of each system, and memory that its blocks use one after the other.
 
-    def __init__(self, sums: Sequence[_Sums], numbers: Iterator[int]) -> None:
-        thread = next(numbers)
-        self.sums = [one.of_thread(thread) for one in sums]
+    Attributes
+    ----------
+    sums : list of (int64 array, int64 array)
+    lock : Lock
+        Held while they are added to: other threads may add to the same.
+    """
+
+    def __init__(self, sums: Sequence[_Sums], locks: Sequence[Lock], numbers: Iterator[int]) -> None:
+        number = next(numbers) % len(locks)
+        self.sums, self.lock = [one.copy(number) for one in sums], locks[number]
         self._memory: dict[str, FloatArray] = {}
 
     def buffer(self, name: str, *shape: int) -> FloatArray:
@@ -204,12 +211,23 @@ class _Reading:
 
         with agree_on_errors(self.system.comm):
             units = self._units_of_work(datasets, width)
-            sums = [_Sums.of(system.projection, width) for system in systems]
-            begin = partial(_ThreadState, sums, count())
+            locks = [Lock() for _ in range(self._copies(datasets))]
+            sums = [_Sums.of(system.projection, len(locks), width) for system in systems]
+            begin = partial(_ThreadState, sums, locks, count())
             map_with_states(begin, add, units, projection.n_threads)
         forget_pieces()
         del begin  # nothing else holds what is settled
         return [self._settled(system, sums.pop(0), len(datasets)) for system in systems]
+
+    def _copies(self, datasets: Sequence[Dataset]) -> int:
+        """Return how many copies of the sums the threads have.
+
+        Where data are made, adding to sums is less than half of a thread's work: two threads share a copy, as
+        in `NormalOperator`.
+        """
+        n_threads = self.system.projection.n_threads
+        made = are_any_order(datasets) and not are_in_memory(datasets)
+        return -(-n_threads // 2) if made else n_threads
 
     def _units_of_work(self, datasets: Sequence[Dataset], width: int) -> list[int]:
         """Return what is filtered at once: stream by stream, as files are read.
@@ -340,15 +358,16 @@ class _Reading:
             columns[:n], columns[n:] = filtered, 0.0
             unfiltered[:n], unfiltered[n:] = data, 0.0
         weight = float(self.system.statistics.binned_weights[block[5]])
-        _mapmaking.add_signals(
-            outputs.pixels, outputs.angles, outputs.gains, outputs.intensity, outputs.efficiency,
-            columns, unfiltered, weight, 1 / self.unit, self.bits, pixel_sums, gap_sums, largest,
-        )  # fmt: skip
-        if system.projection.amplitudes:
-            _mapmaking.add_template_signals(
-                system.projection.amplitudes.table, block, samples.pixels, columns, 1 / self.unit,
-                self.bits, gap_sums,
+        with thread.lock:
+            _mapmaking.add_signals(
+                outputs.pixels, outputs.angles, outputs.gains, outputs.intensity, outputs.efficiency,
+                columns, unfiltered, weight, 1 / self.unit, self.bits, pixel_sums, gap_sums, largest,
             )  # fmt: skip
+            if system.projection.amplitudes:
+                _mapmaking.add_template_signals(
+                    system.projection.amplitudes.table, block, samples.pixels, columns, 1 / self.unit,
+                    self.bits, gap_sums,
+                )  # fmt: skip
         return largest
 
     def _check(self, block: Int64Array, data: FloatArray, largest: FloatArray) -> None:

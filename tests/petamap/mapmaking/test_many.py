@@ -1,6 +1,7 @@
 """Many right-hand sides at once: each is solved for as it is alone, to the bit."""
 
 import tempfile
+import time
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -224,3 +225,39 @@ def test_blocks_are_read_range_by_range_only_where_order_is_free(monkeypatch, in
     expected = right_hand_side.right_hand_side(make_system([plain], Healpix(8, nest=True), n_lag=40))
     assert found.binned.tobytes() == expected.binned.tobytes()
     assert found.unknowns.pixels.tobytes() == expected.unknowns.pixels.tobytes()
+
+
+@pytest.mark.parametrize("in_memory", [False, True])
+def test_sums_of_what_is_made_are_shared_by_two_threads(monkeypatch, in_memory):
+    """No two add to the same sums at the same time."""
+
+    @dataclass(frozen=True, eq=False)
+    class Quick(Samples):
+        any_order = True
+
+    Quick.in_memory = in_memory
+    added_to, all_sums, together = set(), set(), []
+    add = right_hand_side._mapmaking.add_signals
+
+    def add_slowly(*arguments):
+        sums = arguments[-3].ctypes.data
+        together.append(sums in added_to)
+        added_to.add(sums)
+        all_sums.add(sums)
+        time.sleep(2e-3)
+        add(*arguments)
+        added_to.discard(sums)
+
+    monkeypatch.setattr(right_hand_side._mapmaking, "add_signals", add_slowly)
+    rng = np.random.default_rng(3)
+    signals = (Quick(rng.standard_normal((3, 20_000))),)
+    made = replace(compressed(rng, 20_000, 3, flagged=0.01), signals=signals)
+    copies, found = [], set()
+    for n_threads in (1, 2, 3):
+        system = make_system([made], Healpix(1, nest=True), n_lag=40, n_threads=n_threads)
+        all_sums.clear()
+        rhs = right_hand_side.right_hand_side(system)
+        found.add(rhs.binned.tobytes() + b"".join(part.tobytes() for part in rhs.unknowns))
+        copies.append(len(all_sums))
+    assert not any(together)
+    assert (copies, len(found)) == ([1, 2, 3] if in_memory else [1, 1, 2], 1)
