@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 
 EXAMPLES := spire planck-lfi ground atacama
 
-.PHONY: demo test test-long faults fuzz random-runs sanitize sanitize-memory sanitize-threads test-arch test-aarch64 test-openmpi \
+.PHONY: demo test test-long faults fuzz random-runs sanitize sanitize-memory sanitize-threads test-arch test-aarch64 test-macos test-openmpi \
 	test-intelmpi test-interop test-tutorials test-wheel test-wheel-suite wheel sdist lint format stubs docs docs-site build \
 	benchmark benchmark-datatypes benchmark-reduction clean
 
@@ -138,6 +138,13 @@ $(EMULATED)/bin/python: $(STAMP)
 
 test-aarch64: $(EMULATED)/bin/python
 	$(BIN)/python tests/support/arch_bits.py --foreign $(EMULATED)/bin/python -- $(EMULATED_TESTS)
+
+# Types and extension modules for macOS, compiled and linked by zig's Clang: what is made cannot be run here.
+ZIG := $(CURDIR)/build/macos/zig
+test-macos: $(STAMP)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade --target $(ZIG) ziglang
+	$(BIN)/mypy --platform darwin
+	PYTHONPATH=$(ZIG) $(BIN)/python tests/support/macos_build.py build/macos
 
 # The kernels under the sanitizers of GCC, of one instruction set: memory and undefined behaviour with tests of kernels
 # that start no ranks, data races with those that sum on several threads. Python is not built with them: their

@@ -12,11 +12,13 @@ import re
 import shutil
 import signal
 import stat
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from petacomm.base.errors import ConfigError, ResourceError
 
@@ -26,6 +28,7 @@ _TEMPORARY = re.compile(r"^\..*\.(?P<process>\d+)-(?P<where>[0-9a-f]{8})-\w{8}(\
 _ABANDONED_S = 3600
 # Clocks of file systems are that far from those of their machines.
 _CLOCKS_DIFFER_S = 60
+_WRITTEN_AT_ONCE = 1 << 20  # bytes
 _cleaned: set[Path] = set()  # folders
 
 
@@ -136,13 +139,15 @@ def _has_ended(process: int, written: float) -> bool:
     A process that was killed stays until its parent has asked for its end, and before that while it waits for
     a disk. Its number may be that of another one that began since.
     """
+    if sys.platform != "linux":
+        return False
     try:
         status = dict(line.split(":", 1) for line in _of_process(process, "status").splitlines())
         pending = int(status["SigPnd"], 16) | int(status["ShdPnd"], 16)
         if status["State"].split()[0] in "ZX" or pending >> (signal.SIGKILL - 1) & 1:
             return True
         ticks = int(_of_process(process, "stat").rpartition(")")[2].split()[19])  # since the boot
-    except (OSError, KeyError, ValueError):  # no Linux, or it ends just now
+    except (OSError, KeyError, ValueError):  # it ends just now
         return False
     began = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / os.sysconf("SC_CLK_TCK")
     return began > written + _CLOCKS_DIFFER_S
@@ -160,6 +165,23 @@ def _here() -> str:
         parts.append(Path("/proc/sys/kernel/random/boot_id").read_text())
         parts.append(os.readlink("/proc/self/ns/pid"))
     return hashlib.blake2b(" ".join(parts).encode(), digest_size=4).hexdigest()
+
+
+def reserve_space(file: BinaryIO, n_bytes: int) -> None:
+    """Give an empty file that is open for writing its length, and its place on the disk.
+
+    Raises
+    ------
+    OSError
+        If the disk has no room.
+    """
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(file.fileno(), 0, n_bytes)
+        return
+    zeros = bytes(min(n_bytes, _WRITTEN_AT_ONCE))  # macOS has no such call
+    for begin in range(0, n_bytes, _WRITTEN_AT_ONCE):
+        file.write(zeros[: n_bytes - begin])
+    file.flush()
 
 
 def check_writable(folder: Path) -> None:

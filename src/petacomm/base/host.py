@@ -60,12 +60,13 @@ def memory_bounds(n_processes: int = 1) -> dict[str, int]:
     Returns
     -------
     dict of str to int
-        Of what is free, a control group's limit, the memory asked of Slurm, and limits of this process; of
-        those that there are.
+        Of what is free, or where the system does not tell that, of all memory; of a control group's limit,
+        the memory asked of Slurm, and limits of this process. Of those that there are.
     """
     free, group, asked = _kilobytes("/proc/meminfo", "MemAvailable:"), memory_left(), _slurm_bytes()
     bounds = {
         "free memory": None if free is None else free * 1024 // n_processes,
+        "the memory of the machine": None if free else _machine_bytes() // n_processes - resident_bytes(),
         "the limit of a control group": None if group is None else group // n_processes,
         "the memory asked of Slurm": None if asked is None else asked // n_processes - resident_bytes(),
         "ulimit -v": _below_limit(resource.RLIMIT_AS, "VmSize:"),
@@ -98,6 +99,10 @@ def available_bytes(n_processes: int = 1) -> int:
     It is the least of `memory_bounds`.
     """
     return min(memory_bounds(n_processes).values(), default=sys.maxsize)
+
+
+def _machine_bytes() -> int:
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _slurm_bytes() -> int | None:

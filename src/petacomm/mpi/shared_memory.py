@@ -19,6 +19,7 @@ import numpy as np
 
 from petacomm.base.communication_clock import communicates
 from petacomm.base.errors import ConfigError, ResourceError
+from petacomm.base.threads import allowed_processors
 from petacomm.base.typing import Int32Array, Int64Array, UInt8Array
 from petacomm.mpi._mpi import barrier_arrive, barrier_wait
 
@@ -172,7 +173,7 @@ class SharedWindow:
         self.bytes = memory[_HEADER_BYTES:]
         self._words = memory[:8].view(np.int32)
         self._progress = progress
-        self._spins = _SPINS if self.size <= len(os.sched_getaffinity(0)) else 0
+        self._spins = _SPINS if self.size <= len(allowed_processors()) else 0
 
     @property
     def local(self) -> UInt8Array:

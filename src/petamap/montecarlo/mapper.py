@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from petacomm.base.errors import ConvergenceError, DataError
-from petacomm.base.files import write_errors
+from petacomm.base.files import reserve_space, write_errors
 from petacomm.base.stop_request import StopRequest
 from petacomm.base.timers import Timers
 from petacomm.base.typing import FloatArray, Int64Array
@@ -324,5 +323,5 @@ class MapGatherer:
 def _in_file(folder: Path, shape: tuple[int, int]) -> FloatArray:
     """Return an array in a file that nobody else sees, so that it need not stay in memory."""
     with write_errors(folder), tempfile.TemporaryFile(dir=folder) as file:
-        os.posix_fallocate(file.fileno(), 0, 8 * shape[0] * shape[1])
+        reserve_space(file, 8 * shape[0] * shape[1])
         return np.memmap(file, np.float64, "r+", shape=shape)

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from petacomm.base.errors import DataError, UserError
-from petacomm.base.files import atomic_write, require_file, write_errors
+from petacomm.base.files import atomic_write, require_file, reserve_space, write_errors
 from petacomm.base.typing import AnyArray, Int64Array, UInt8Array
 from petamap.montecarlo.store_checksums import (
     COMPUTED,
@@ -90,7 +90,7 @@ def create_store(path: Path, layout: StoreLayout, old: Store | None = None) -> N
     with atomic_write(path) as temporary:
         with open(temporary, "r+b") as file:
             # HDF5 reports a full disk late and in many lines.
-            os.posix_fallocate(file.fileno(), 0, layout.n_bytes + _HEAD_BYTES)
+            reserve_space(file, layout.n_bytes + _HEAD_BYTES)
         with h5py.File(temporary, "w", libver=("earliest", "v108")) as file:
             _attributes(file, {"format": FORMAT, "version": VERSION, "rows": tuple(layout.rows)})
             _attributes(file, layout.attributes)

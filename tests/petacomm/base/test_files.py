@@ -188,3 +188,25 @@ def test_files_of_a_process_whose_number_another_has_now_go(tmp_path, killed):
     os.utime(found, (0, 0))
     write(tmp_path / "a.txt")
     assert contents(tmp_path) == {"a.txt": b"new"}
+
+
+@pytest.mark.parametrize("by_system", [True, False])
+def test_space_is_reserved_with_or_without_a_call_of_the_system(tmp_path, monkeypatch, by_system):
+    if not by_system:
+        monkeypatch.delattr(os, "posix_fallocate")
+        monkeypatch.setattr(files, "_WRITTEN_AT_ONCE", 1000)
+    for n_bytes in (1, 1000, 4096, 12_345):
+        with open(tmp_path / "a", "w+b") as file:
+            files.reserve_space(file, n_bytes)
+            found = os.stat(file.fileno())
+            assert (found.st_size, found.st_blocks * 512 >= n_bytes) == (n_bytes, True)
+            assert not any((tmp_path / "a").read_bytes())
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5000, limits[1]))
+    try:
+        with pytest.raises(OSError), open(tmp_path / "b", "w+b", buffering=0) as file:
+            files.reserve_space(file, 12_345)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)

@@ -55,3 +55,11 @@ def test_a_limit_without_room_for_libraries_is_told_at_once():
     assert done.stderr == (
         "petamap: error: ulimit -v 200000 leaves no room for libraries (allow 524288 or more)\n"
     )
+
+
+def test_all_memory_is_the_bound_where_the_system_does_not_tell_what_is_free(monkeypatch):
+    free = host.memory_bounds()["free memory"]
+    monkeypatch.setattr(host, "_kilobytes", lambda file, key: None)
+    bounds = host.memory_bounds(2)
+    assert "free memory" not in bounds
+    assert free / 2 - host.resident_bytes() < bounds["the memory of the machine"] < sys.maxsize
