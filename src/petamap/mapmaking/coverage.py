@@ -21,7 +21,9 @@ from petamap.sky.stokes import Stokes
 
 _MOST_SAMPLES = 1 << 25
 _MOST_STREAMS = 256  # looked at, where there are more samples than that
-_MOST_PIXELS = 1 << 22
+_MOST_KNOTS = 1 << 22  # of the boresights of observations that are looked at, where there are more samples
+_MOST_PIXELS, _FEWEST_PIXELS = 1 << 22, 1 << 13
+_MERGED = 64  # pixels that are always made one where samples are few enough
 _CHUNK = 1 << 16
 _SCALE = 2.0**30  # of the integers that samples are summed as
 
@@ -42,7 +44,7 @@ class Coverage:
         Samples from which this was found, and all samples.
     merged : int
         Pixels of the map, with consecutive numbers, that make one pixel here: as many as there are samples
-        for each that is looked at.
+        for each that is looked at, but some thousand pixels are left.
     """
 
     n_pix: int
@@ -68,8 +70,9 @@ def estimate_coverage(
 ) -> Coverage:
     """Return the pixels that a scan sees, and those that a map has: others are cut.
 
-    All samples are looked at where they are few, else some of many detectors and times, on larger pixels. All
-    have equal weights, whereas a run weighs them by their noise.
+    All samples are looked at where they are few, else some of many detectors and times, on larger pixels; of
+    observations whose boresights have many knots, as sweeps by the thousand, some alone. All samples have
+    equal weights, whereas a run weighs them by their noise.
 
     Parameters
     ----------
@@ -88,10 +91,12 @@ def estimate_coverage(
     Coverage
     """
     n_samp = sum(o.n_samp * o.n_det for o in observations)
-    n_streams = sum(o.n_det for o in observations)
+    if n_samp > most_samples:
+        observations = _some_of(observations)
+    n_left, n_streams = sum(o.n_samp * o.n_det for o in observations), sum(o.n_det for o in observations)
     every = max(1, n_streams // _MOST_STREAMS) if n_samp > most_samples else 1
-    stride = max(1, math.ceil(n_samp / every / most_samples))
-    merged = _merged_pixels(pixelization, every * stride)
+    stride = max(1, math.ceil(n_left / every / most_samples))
+    merged = _merged_pixels(pixelization, math.ceil(every * stride * n_samp / max(n_left, 1)))
     sums = np.zeros((-(-pixelization.n_pix // merged), weights_row(stokes.n)), np.int64)
     first, looked_at = 0, 0
     for observation in observations:
@@ -105,6 +110,22 @@ def estimate_coverage(
     hits, good = sums[:, 0], solvable(sums, _SCALE, stokes, rcond_min)
     used = int(hits[good].sum()) / max(looked_at, 1)
     return Coverage(len(hits), int((hits > 0).sum()), int(good.sum()), used, looked_at, n_samp, merged)
+
+
+def _some_of(observations: Sequence[Observation]) -> Sequence[Observation]:
+    """Return observations that have few enough knots together, evenly distributed among all."""
+    knots = sum(o.n_samp / _knot_spacing(o) for o in observations)
+    n = min(_MOST_STREAMS, len(observations))  # of more, each would have no detector that is looked at
+    most = math.ceil(_MOST_KNOTS * len(observations) / knots) if knots else n
+    if n <= most:
+        return observations
+    return [observations[(2 * k + 1) * len(observations) // (2 * most)] for k in range(most)]
+
+
+def _knot_spacing(observation: Observation) -> float:
+    """Return the smallest distance of knots of a simulated boresight, samples; infinite where not known."""
+    spacing: tuple[float, float] = observation.meta.get("knot_spacing", (math.inf, math.inf))  # type: ignore[assignment]
+    return spacing[0]
 
 
 def solvable(sums: Int64Array, scale: float, stokes: Stokes, rcond_min: float) -> BoolArray:
@@ -126,7 +147,9 @@ def solvable(sums: Int64Array, scale: float, stokes: Stokes, rcond_min: float) -
 
 def _merged_pixels(pixelization: Pixelization, ratio: int) -> int:
     """Return the number of pixels that are merged for one of `ratio` samples; a power of 4 of nested ones."""
-    wanted = max(ratio, math.ceil(pixelization.n_pix / _MOST_PIXELS))
+    # of larger pixels than needed, edges would be too much of small fields
+    most = max(_MERGED, pixelization.n_pix // _FEWEST_PIXELS)
+    wanted = max(min(ratio, most), math.ceil(pixelization.n_pix / _MOST_PIXELS))
     if not isinstance(pixelization, Healpix):
         return wanted
     merged: int = 4 ** math.ceil(math.log(wanted, 4) - 1e-9)

@@ -5,23 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import InitVar, dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from petacomm.base.arguments import numeric_array
 from petacomm.base.display import Displayed
 from petacomm.base.errors import DataError
 from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.base.units import ARCSEC
 from petamap.pointing import _pointing, quaternion
+from petamap.pointing.unit_knots import LARGEST_STEP, align_knots, unit_pieces, unit_quaternions
 
 Order = Literal["slerp", "cubic"]
 
-_LARGEST_STEP = np.pi / 2
-_AT_ONCE = 1 << 14  # knots that are normalized at once, in cache
+_PARTS = "knots", "n_samp", "spacing", "offset", "order"
 # arguments of the kernels for no half-wave plate
 NO_PLATE = (0, 0, 0, np.zeros(0), 1.0, 0.0)
 
@@ -92,7 +91,7 @@ class Boresight(Displayed):
         if len(knots) == 1:
             knots = np.repeat(knots, 2, axis=0)
         self._check_coverage(len(knots))
-        _align_signs(knots)
+        align_knots(knots)
         knots.flags.writeable = False
         object.__setattr__(self, "knots", knots)
 
@@ -202,7 +201,13 @@ class PiecewiseBoresight:
 
     def rotated(self, rotation: FloatArray) -> PiecewiseBoresight:
         """Return the boresight in another sky frame, as `Boresight.rotated` does."""
-        return PiecewiseBoresight([piece.rotated(rotation) for piece in self.pieces])
+        knots = np.concatenate([piece.knots for piece in self.pieces])
+        bounds = np.cumsum([0, *(len(piece.knots) for piece in self.pieces)]).tolist()
+        turned = quaternion.multiply(rotation, knots)
+        return laid_pieces(
+            [turned[begin:end] for begin, end in pairwise(bounds)],
+            [(piece.n_samp, piece.spacing, piece.offset, piece.order) for piece in self.pieces],
+        )
 
     def quaternions(self, start: int, stop: int) -> FloatArray:
         """Return the interpolated quaternions of samples [start, stop), as `Boresight.quaternions` does."""
@@ -212,11 +217,37 @@ class PiecewiseBoresight:
         """Return the boresight of every `stride`-th sample, as `Boresight.decimated` does."""
         starts = [0, *accumulate(piece.n_samp for piece in self.pieces)]
         firsts = [-start % stride for start in starts]
-        kept = [(piece, first) for piece, first in zip(self.pieces, firsts, strict=False)]
-        return PiecewiseBoresight([piece.decimated(stride, k) for piece, k in kept if k < piece.n_samp])
+        kept = [(one, k) for one, k in zip(self.pieces, firsts, strict=False) if k < one.n_samp]
+        return laid_pieces(
+            [piece.knots for piece, _ in kept],
+            [
+                ((p.n_samp - 1 - k) // stride + 1, p.spacing / stride, (p.offset - k) / stride, p.order)
+                for p, k in kept
+            ],
+        )
 
 
 AnyBoresight: TypeAlias = Boresight | PiecewiseBoresight
+
+
+def laid_pieces(
+    knots: Sequence[FloatArray], places: Sequence[tuple[int, float, float, Order]]
+) -> PiecewiseBoresight:
+    """Return pieces with the bits that `Boresight` gives each, made at once: knots that cover their samples.
+
+    Parameters
+    ----------
+    knots : sequence of float64 (n_knots, 4)
+    places : sequence of (int, float, float, str)
+        `n_samp`, `spacing`, `offset` and `order` of each.
+    """
+    pieces = []
+    for unit, place in zip(unit_pieces(knots), places, strict=True):
+        piece = object.__new__(Boresight)
+        for name, value in zip(_PARTS, (unit, *place), strict=True):
+            object.__setattr__(piece, name, value)
+        pieces.append(piece)
+    return PiecewiseBoresight(pieces)
 
 
 def boresight_arguments(boresight: AnyBoresight) -> tuple[FloatArray, Int64Array, FloatArray]:
@@ -250,62 +281,6 @@ def _interpolate(boresight: AnyBoresight, start: int, stop: int) -> FloatArray:
     arguments = (*boresight_arguments(boresight), detector, detector, sight, turn, *NO_PLATE, efficiency)
     _pointing.quaternions(arguments, 0, start, out)
     return out
-
-
-def unit_quaternions(
-    quaternions: npt.ArrayLike, what: str = "knot", *, overwrite: bool = False
-) -> FloatArray:
-    """Return normalized quaternions (n, 4), float64; in place if they may be overwritten.
-
-    Raises
-    ------
-    DataError
-        If a quaternion is zero or not finite; names the first, as a `what`.
-    """
-    q = np.atleast_2d(numeric_array(quaternions, f"quaternions of {what}s"))
-    if q.ndim != 2 or q.shape[1] != 4 or len(q) == 0:
-        raise DataError(f"quaternions of shape {q.shape} where (n, 4) is needed")
-    in_place = overwrite and q.dtype == np.float64 and q.flags.carray
-    unit: FloatArray = q if in_place else np.empty(q.shape)
-    for begin in range(0, len(q), _AT_ONCE):
-        x, y, z, w = part = np.array(q[begin : begin + _AT_ONCE].T, np.float64, order="C")
-        with np.errstate(invalid="ignore", over="ignore"):
-            norms = np.sqrt(x * x + y * y + z * z + w * w)
-        bad = np.flatnonzero(~(np.isfinite(norms) & (norms > 1e-6)))
-        if len(bad):
-            first = int(bad[0])
-            values, where = part[:, first].tolist(), f"{what} {begin + first}"
-            raise DataError(f"quaternion {values} is no rotation", where=where)
-        unit[begin : begin + _AT_ONCE] = (part / norms).T
-    return unit
-
-
-def _align_signs(knots: FloatArray) -> None:
-    """Give knots the signs of `quaternion.align_signs`, in place, and check that steps are small."""
-    sign = 1.0
-    for begin in range(0, len(knots) - 1, _AT_ONCE):
-        part = knots[begin : begin + _AT_ONCE + 1]
-        x, y, z, w = part[1:].T * part[:-1].T
-        cosines = x + y + z + w
-        cosines[0] *= sign  # the first knot has its sign already
-        _check_steps(np.abs(cosines), begin)
-        flips = cosines < 0
-        if sign < 0 or flips.any():
-            signs = np.where(np.cumsum(flips) % 2 == 1, -sign, sign)
-            part[1:] *= signs[:, None]
-            sign = float(signs[-1])
-
-
-def _check_steps(cosines: FloatArray, first: int) -> None:
-    """Check steps from knot `first` on, given the cosines of half their angles."""
-    wide = np.flatnonzero(~(cosines > np.cos(_LARGEST_STEP / 2)))
-    if len(wide):
-        turn = np.degrees(2 * np.arccos(min(1.0, cosines[wide[0]])))
-        raise DataError(
-            f"turns by {turn:.0f} deg to the next knot",
-            where=f"knot {first + wide[0]}",
-            mend="give knots less than 90 deg apart",
-        )
 
 
 @dataclass(frozen=True)
@@ -379,7 +354,7 @@ def compress_boresight(quaternions: npt.ArrayLike, tolerance_arcsec: float) -> B
     """
     exact = quaternion.align_signs(unit_quaternions(quaternions, "sample"))
     for step in (1 << k for k in range(10, 0, -1)):
-        if step >= len(exact) or _widest_step(exact[::step]) >= _LARGEST_STEP:
+        if step >= len(exact) or _widest_step(exact[::step]) >= LARGEST_STEP:
             continue
         boresight = _decimated(exact, step)
         error = pointing_error(boresight, exact)

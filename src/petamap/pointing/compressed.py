@@ -19,9 +19,9 @@ from petamap.pointing.boresight import (
     AnyBoresight,
     boresight_arguments,
     turned_boresight,
-    unit_quaternions,
 )
 from petamap.pointing.half_wave_plate import HalfWavePlate, plate_arguments
+from petamap.pointing.unit_knots import unit_quaternions
 from petamap.sky.pixelization import Pixelization
 
 _STEPS = 2.0**42  # of 1, in rounded lines of sight

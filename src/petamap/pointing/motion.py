@@ -18,6 +18,7 @@ from petamap.pointing.boresight import (
     Boresight,
     PiecewiseBoresight,
     PointingError,
+    laid_pieces,
     pointing_error,
 )
 
@@ -292,11 +293,9 @@ def _lay_on_pieces(
     ]
     bounds = np.cumsum([0, *map(len, times)])
     knots = motion(np.concatenate(times))
-    pieces = [
-        Boresight(
-            knots[bounds[k] : bounds[k + 1]], int(stops[k] - firsts[k]), spacings[k % kinds],
-            float(starts[k] * sample_rate - firsts[k]),
-        )
-        for k in range(n_pieces) if stops[k] > firsts[k]
-    ]  # fmt: skip
-    return PiecewiseBoresight(pieces)
+    kept = np.flatnonzero(stops > firsts).tolist()
+    offsets = starts * sample_rate - firsts
+    return laid_pieces(
+        [knots[bounds[k] : bounds[k + 1]] for k in kept],
+        [(int(stops[k] - firsts[k]), spacings[k % kinds], float(offsets[k]), "cubic") for k in kept],
+    )

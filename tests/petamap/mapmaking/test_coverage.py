@@ -7,7 +7,10 @@ import pytest
 from small_runs import run_on
 from small_systems import compressed, make_system, recorded
 
+from petamap.data.config import open_sources, parse_config
+from petamap.mapmaking import coverage
 from petamap.mapmaking.coverage import estimate_coverage
+from petamap.mapmaking.target import prepare_observations
 from petamap.pointing.compressed import CompressedPointing
 from petamap.pointing.half_wave_plate import SampledPlate, UniformPlate
 from petamap.sky.healpix import Healpix
@@ -73,3 +76,40 @@ def test_a_run_that_uses_few_of_its_samples_says_so(tmp_path):
     most = recorded(np.random.default_rng(3), n_samp=3000, n_pix=12, flagged=0.2)
     summary = run_on([most], tmp_path / "most", map={"pixelization": "numbered"}, noise={"n_lag": 5})
     assert not any(text.startswith("ONLY") for text in summary.warnings)
+
+
+FIELD = """
+[map]
+n_side = 512
+stokes = "I"
+frame = "equatorial"
+[[source]]
+kind = "raster"
+n_det = 1000
+spacing = "2 arcmin"
+sample_rate = "100 Hz"
+duration = "40 day"
+n_observations = 400
+longitude = "40 deg"
+latitude = "20 deg"
+width = "12 deg"
+height = "12 deg"
+row_spacing = "4 arcmin"
+speed = "2 deg/s"
+acceleration = "2 deg/s^2"
+turnarounds = "cut"
+"""
+
+
+def test_a_small_field_of_many_sweeps_is_found_from_few_of_its_observations(monkeypatch):
+    config, looked = parse_config(FIELD), []
+    observations = prepare_observations(config, open_sources(config))
+    decimated = CompressedPointing.decimated
+    monkeypatch.setattr(coverage, "_MOST_KNOTS", 1 << 18)
+    monkeypatch.setattr(
+        CompressedPointing, "decimated", lambda one, stride: looked.append(one) or decimated(one, stride)
+    )
+    found = estimate_coverage(observations, Healpix(512, nest=True), Stokes.I, 0.0, 1 << 20)
+    assert 2 <= len(looked) < 20 and not found.is_exact and found.n_looked_at < 1 << 21
+    field = (12 + 2 * 0.6) ** 2 / 41253  # with half of the field of view on each side
+    assert 0.7 * field < found.n_seen / found.n_pix < 3 * field

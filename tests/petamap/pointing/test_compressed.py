@@ -15,10 +15,10 @@ from petamap.pointing.boresight import (
     boresight_from_times,
     compress_boresight,
     pointing_error,
-    unit_quaternions,
 )
 from petamap.pointing.compressed import CompressedPointing
 from petamap.pointing.half_wave_plate import SampledPlate, UniformPlate
+from petamap.pointing.unit_knots import unit_quaternions
 
 TURN = 2 * np.pi
 RNG = np.random.default_rng(5)

@@ -5,8 +5,8 @@ import pytest
 
 from petamap.pointing import _pointing as kernels
 from petamap.pointing import quaternion
-from petamap.pointing.boresight import unit_quaternions
 from petamap.pointing.sampled import attitudes_of_angles
+from petamap.pointing.unit_knots import unit_quaternions
 
 
 @pytest.fixture
