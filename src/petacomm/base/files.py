@@ -15,7 +15,7 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -30,6 +30,8 @@ _ABANDONED_S = 3600
 _CLOCKS_DIFFER_S = 60
 _WRITTEN_AT_ONCE = 1 << 20  # bytes
 _cleaned: set[Path] = set()  # folders
+_NAME_BYTES = 255  # of a name at most, on all common file systems
+_TEMPORARY_BYTES = 64  # of what a temporary name has beside that of its target
 
 
 _MEND = "free space or choose another --out; what stood there before is untouched"
@@ -79,7 +81,18 @@ def temporary_folder(path: str | os.PathLike[str]) -> Path:
 
 
 def _prefix(target: Path) -> str:
-    return f".{target.name}.{os.getpid()}-{_here()}-"
+    # of a long name the beginning: what is to be is told by the process that writes it, not by its name
+    suffix = len(os.fsencode(target.suffix))
+    name = os.fsencode(target.name)[: max(1, _NAME_BYTES - _TEMPORARY_BYTES - suffix)].decode(errors="ignore")
+    return f".{name}.{os.getpid()}-{_here()}-"
+
+
+def check_names(paths: Iterable[Path], mend: str) -> None:
+    """Raise a ConfigError if the name of a file would be longer than file systems take."""
+    for path in paths:
+        if (length := len(os.fsencode(path.name))) > _NAME_BYTES:
+            what = f"{length} bytes are too long a name: {path.name[:24]}...{path.name[-24:]}"
+            raise ConfigError(f"{what}, of at most {_NAME_BYTES}", where=str(path.parent), mend=mend)
 
 
 def sync_folder(path: str | os.PathLike[str]) -> None:

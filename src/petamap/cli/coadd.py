@@ -80,7 +80,7 @@ def _require_name(name: str, settings: Sequence[str]) -> None:
     from petamap.data.config.values import is_name
 
     if not is_name(name):
-        what = f"must be a name (letters, digits, _ - . +; no dot first), not '{printable(name)}'"
+        what = f"must be a name (at most 128 letters, digits, _ - . +; no dot first), not '{printable(name)}'"
         raise ConfigError(what, where="--name")
     named = next((one for one in settings if one.startswith("run.name=")), None)
     if named is not None:

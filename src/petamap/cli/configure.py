@@ -256,11 +256,14 @@ def _bands(config: RunConfig, observations: list[Observation]) -> list[tuple[str
 def _splits(config: RunConfig, observations: list[Observation]) -> list[tuple[str, str]]:
     """Return the parts of each split; scans are not looked at."""
     from petacomm.base.display import some_names
+    from petacomm.base.files import check_names
+    from petamap.mapmaking.map_outputs import SHORTER, part_files
     from petamap.mapmaking.split_parts import split_parts
 
     rows = []
     for one in config.splits:
         names = split_parts(one, observations).names
+        check_names((path for path, _ in part_files(config, one.name, names, Path())), SHORTER)
         rows.append(("split", f"{one.name}: by {one.by}, parts {some_names(names)}"))
     return rows
 

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, pairwise
 from pathlib import Path
 
 import numpy as np
 
 from petacomm.base.errors import ConfigError
+from petacomm.base.files import check_names
 from petacomm.base.typing import FloatArray
 from petamap.data.config import RunConfig
 from petamap.data.observation import Observation, sky_signals
 from petamap.data.run_summary import Product
 from petamap.mapmaking.components import ComponentSystem
 from petamap.mapmaking.maps_in_memory import KeptProducts
+from petamap.mapmaking.product_set import checkpoint_folder
 from petamap.mapmaking.products import MapWriter, covariance_columns, covariance_names
 from petamap.mapmaking.system import MapmakingSystem
 from petamap.mapmaking.target import map_frame
 
+SHORTER = "give shorter names: run.name, and those of bands, components, splits and their parts"
 # What is the same for all components.
 _OF_PIXELS = ("hits", "rcond")
 # Products that are not made of the maps of the run.
@@ -69,6 +72,30 @@ def product_file(folder: Path, run: str, name: str, kind: str) -> Path:
     return folder / f"{'_'.join(part for part in (run, name, kind) if part)}.fits"
 
 
+def part_file(folder: Path, run: str, split: str, part: str, kind: str) -> Path:
+    """Return the file of a product of a part of a split."""
+    return folder / f"{run}_{split}_{part}_{kind.removeprefix('part_')}.fits"
+
+
+def part_files(
+    config: RunConfig, split: str, parts: Sequence[str], folder: Path
+) -> Iterator[tuple[Path, str]]:
+    """Yield the files of all products of a split, of parts with these names, and their kinds."""
+    chosen, run = config.products, config.run.name
+    for part in parts:
+        for kind in part_kinds(config):
+            yield part_file(folder, run, split, part, kind), kind
+    for pair in pairwise(parts) if chosen.maps else ():
+        yield part_file(folder, run, split, "-".join(pair), "null"), "null"
+
+
+def part_kinds(config: RunConfig) -> list[str]:
+    """Return the kinds of products of each part of a split."""
+    chosen = config.products
+    kinds = {"part_map": chosen.maps and not config.solver.binned_only, "part_binned": chosen.binned}
+    return [kind for kind, wanted in {**kinds, "part_hits": chosen.hits}.items() if wanted]
+
+
 def product_kinds(config: RunConfig, observations: Sequence[Observation]) -> list[str]:
     """Return the kinds of products of a run, but those of splits."""
     chosen = config.products
@@ -81,9 +108,12 @@ def product_kinds(config: RunConfig, observations: Sequence[Observation]) -> lis
     return kinds + [kind for kind in others if getattr(chosen, kind)]
 
 
-def require_products(config: RunConfig, observations: Sequence[Observation]) -> None:
-    """Raise a ConfigError if a product is asked for that cannot be made."""
+def require_products(config: RunConfig, observations: Sequence[Observation], *, files: bool = True) -> None:
+    """Raise a ConfigError if a product is asked for that cannot be made, or a file cannot have its name."""
     products = config.products
+    if files:
+        names = [*product_files(config, observations, Path()), checkpoint_folder(config, Path())]
+        check_names(names, SHORTER)
     if products.sky and not any(map(sky_signals, observations)):
         raise ConfigError("no source simulates a sky", mend="leave products.sky away, or add e.g. a sky-map")
     if products.pixel_covariance and config.solver.binned_only:

@@ -284,7 +284,7 @@ class _Job:
         if self.out is None and (self.resume or self.config.resources.time_limit is not None):
             raise ConfigError("a run in memory saves nothing to go on from", mend="give out, a folder")
         with agree_on_errors(self.comm):
-            require_products(self.config, self.setup.observations)
+            require_products(self.config, self.setup.observations, files=self.out is not None)
             if self.comm.rank == 0 and self.out is not None:
                 self._prepare_folder(self.out)
 

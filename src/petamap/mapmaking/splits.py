@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from petacomm.base.errors import ConfigError
+from petacomm.base.files import check_names
 from petacomm.base.typing import FloatArray
 from petacomm.mpi import agree_on_errors
 from petamap.data import run_summary as summary
@@ -24,6 +25,7 @@ from petamap.data.parts import NO_PART, Parts
 from petamap.mapmaking.cg import ConjugateGradients
 from petamap.mapmaking.checkpoint import ColumnCheckpoint, JobCheckpoints
 from petamap.mapmaking.checkpoint_pace import Pace
+from petamap.mapmaking.map_outputs import SHORTER, part_file, part_files, part_kinds
 from petamap.mapmaking.map_solver import MapSolver
 from petamap.mapmaking.maps_in_memory import KeptProducts
 from petamap.mapmaking.null_test import common_unknowns, null_test, residual_of
@@ -93,26 +95,21 @@ class Splits:
         for name, count in counts.items():
             if count > 1:
                 raise ConfigError(f"two products of splits are called {name}", mend="give other names")
+        if self.kept is None:
+            check_names((path for path, _ in self.files()), SHORTER)
 
     # --- files
 
     def files(self) -> Iterator[tuple[Path, str]]:
         """Yield the files of all products of splits, and their kinds."""
-        chosen = self.setup.config.products
         for split in self.splits:
-            for part in split.parts.names:
-                yield from ((self._file(split, part, kind), kind) for kind in self._kinds())
-            for pair in pairwise(split.parts.names) if chosen.maps else ():
-                yield self._file(split, "-".join(pair), "null"), "null"
+            yield from part_files(self.setup.config, split.options.name, split.parts.names, self.folder)
 
     def _kinds(self) -> list[str]:
-        chosen, binned_only = self.setup.config.products, self.setup.config.solver.binned_only
-        kinds = {"part_map": chosen.maps and not binned_only, "part_binned": chosen.binned}
-        return [kind for kind, wanted in {**kinds, "part_hits": chosen.hits}.items() if wanted]
+        return part_kinds(self.setup.config)
 
     def _file(self, split: DataSplit, part: str, kind: str) -> Path:
-        name = f"{self.setup.config.run.name}_{split.options.name}_{part}_{kind.removeprefix('part_')}"
-        return self.folder / f"{name}.fits"
+        return part_file(self.folder, self.setup.config.run.name, split.options.name, part, kind)
 
     # --- systems
 

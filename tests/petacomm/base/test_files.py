@@ -11,8 +11,8 @@ import time
 import pytest
 
 from petacomm.base import files
-from petacomm.base.errors import ResourceError
-from petacomm.base.files import atomic_write, temporary_folder
+from petacomm.base.errors import ConfigError, ResourceError
+from petacomm.base.files import atomic_write, check_names, temporary_folder
 
 
 def contents(folder):
@@ -210,3 +210,15 @@ def test_space_is_reserved_with_or_without_a_call_of_the_system(tmp_path, monkey
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, handler)
+
+
+@pytest.mark.parametrize("letter", ["n", "\u00e9"])
+def test_names_as_long_as_file_systems_take_are_written(tmp_path, letter):
+    name = (letter * 255).encode()[:250].decode(errors="ignore") + ".fits"
+    check_names([tmp_path / name], "shorter")
+    with atomic_write(tmp_path / name) as temporary:
+        temporary.write_text("whole")
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    temporary_folder(tmp_path / f"{name[:-5]}.dir")
+    with pytest.raises(ConfigError, match=r"257 bytes are too long a name: .*, of at most 255 .shorter"):
+        check_names([tmp_path / name, tmp_path / (254 * "n" + ".h5")], "shorter")

@@ -244,6 +244,32 @@ def test_splits_and_products_are_judged_before_any_work(tmp_path, monkeypatch, c
     assert "no source simulates a sky" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", [["check"], ["run", "--dry-run"], ["run"]])
+@pytest.mark.parametrize("part", ["split", "band"])
+def test_names_of_files_that_are_too_long_are_told_before_any_work(
+    tmp_path, monkeypatch, capsys, command, part
+):
+    monkeypatch.chdir(tmp_path)
+    text = '[map]\nn_side = 8\n[[source]]\nkind = "satellite"\nsample_rate = "1 Hz"\nnet = "1 mK s^0.5"\n'
+    more = {"split": 'by = "time"', "band": 'detectors = ["*"]'}[part]
+    (tmp_path / "long.toml").write_text(text + f'[[{part}]]\nname = "{128 * "s"}"\n{more}\n')
+    out = [] if command == ["check"] else ["--out", "out"]
+    assert _code_of([*command, "long.toml", *out, f"run.name={128 * 'n'}"]) == 2
+    assert "bytes are too long a name" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists() or not list((tmp_path / "out").glob("*"))
+
+
+def test_the_longest_names_are_written(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    text = '[map]\nn_side = 4\n[[source]]\nkind = "satellite"\nsample_rate = "1 Hz"\nnet = "1 mK s^0.5"\n'
+    (tmp_path / "long.toml").write_text(text + f'[[band]]\nname = "{110 * "b"}"\ndetectors = ["*"]\n')
+    words = ["run", "long.toml", "--out", "out", "-q"]
+    assert _code_of([*words, f"run.name={128 * 'n'}"]) == 0
+    assert (tmp_path / "out" / f"{128 * 'n'}_{110 * 'b'}_residual.fits").exists()
+    assert _code_of([*words, f"run.name={129 * 'n'}"]) == 2
+    assert "at most 128 letters" in capsys.readouterr().err
+
+
 def _code_of(words):
     try:
         return main(words)

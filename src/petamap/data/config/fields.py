@@ -110,7 +110,7 @@ class OptionField:
         if self.dimension:
             return f'a quantity with its unit, as "{self.example}"'
         if self.is_name:
-            return "a name (letters, digits, _ - . +; no dot first)"
+            return "a name (at most 128 letters, digits, _ - . +; no dot first)"
         if self.is_pattern:
             return "a name, or a pattern with * ? [ ]"
         if self.path:
