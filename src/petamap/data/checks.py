@@ -11,6 +11,7 @@ import numpy.typing as npt
 from petacomm.base.errors import ConfigError, DataError
 from petacomm.base.typing import FloatArray
 from petamap.data.observation import Observation
+from petamap.sky.map_units import is_misspelled_kelvin
 
 _EPOCHS = (31536000.0, 4102444800.0)  # Unix seconds, 1971 and 2100
 _SAME_RATE = 0.01  # relative difference of a rate and that of times
@@ -170,14 +171,29 @@ def check_observations(observations: Sequence[Observation]) -> list[str]:
     for other in observations:
         if other.unit != first.unit:
             what = f"is in {other.unit}, but {error_location(first)} is in {first.unit}"
-            raise DataError(what, where=error_location(other), mend="map them one by one")
+            raise DataError(what, where=error_location(other), mend=_unit_remedy(other.unit, first.unit))
     warnings: list[str] = []
+    if is_misspelled_kelvin(first.unit):
+        what = f"the unit '{first.unit}' of the signal is not understood, and maps are in it"
+        warnings.append(f"{error_location(first)}: {what}; {_TEMPERATURES}")
     for observation in observations:
-        _check_shape(observation)
+        check_shape(observation)
         warnings.extend(f"{error_location(observation)}: {text}" for text in _check_intervals(observation))
         if observation.n_samp == 1:
             warnings.append(f"{error_location(observation)}: has one sample only")
     return warnings
+
+
+_TEMPERATURES = "temperatures are in K, mK, uK or nK, with or without _CMB, or in their names, as microkelvin"
+
+
+def _unit_remedy(*units: str) -> str:
+    """Return how observations in two units are mapped."""
+    if any(is_misspelled_kelvin(unit) for unit in units):
+        return f"correct the unit: {_TEMPERATURES}"
+    if "K_CMB" in units:
+        return "calibrate all to K_CMB, or map them one by one"
+    return "bring all to one unit, or map them one by one"
 
 
 # how simulated noise may differ from the noise model of its observation, and what that does
@@ -268,11 +284,13 @@ def _first_of(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED]) + more
 
 
-def _check_shape(observation: Observation) -> None:
+def check_shape(observation: Observation) -> None:
+    """Raise a DataError if an observation has no samples or detectors, or parts of it are of other sizes."""
     if observation.n_samp < 1 or not observation.detectors:
         raise DataError(
             f"has {observation.n_samp} samples of {observation.n_det} detectors",
             where=error_location(observation),
+            mend="leave it away, or give it at least one sample of one detector",
         )
     if not (np.isfinite(observation.sample_rate) and observation.sample_rate > 0):
         raise DataError(

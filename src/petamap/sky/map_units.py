@@ -8,6 +8,7 @@ import numpy as np
 
 from petacomm.base.arguments import require_text
 from petacomm.base.errors import ConfigError, DataError
+from petacomm.base.units import unit_spellings
 from petamap.sky.component_spectra import BOLTZMANN, thermodynamic_conversion
 
 SPEED_OF_LIGHT = 299792458.0  # m/s
@@ -20,7 +21,7 @@ _PREFIXES = {
 }  # fmt: skip
 _KELVIN = re.compile(
     r"\(?(?P<prefix>milli|micro|[munµμ]?) ?K(?:elvin)?"
-    r"[_ ,(]*(?i:cmb|thermodynamic|thermo)?\)*(?P<power>(?:\^|\*\*)2)?"
+    r"[_ ,(]*(?i:cmb|thermodynamic|thermo)?\)*(?P<power>(?:\^|\*\*)?2)?"
 )
 _KELVIN_RJ = re.compile(
     r"\(?(?P<prefix>milli|micro|[munµμ]?) ?K(?:elvin)?[_ ,(]*(?i:rj|rayleigh[- ]?jeans)\)*"
@@ -30,6 +31,18 @@ _INTENSITY = re.compile(
     r"\(?(?P<prefix>[kMmunµμ]?)Jy(?: ?/ ?sr| sr(?:\^|\*\*)?-1)\)?(?P<power>(?:\^|\*\*)2)?"
 )
 _BASES = {"K_CMB": _KELVIN, "K_RJ": _KELVIN_RJ, "Jy/sr": _INTENSITY}
+# words for units of temperature, whose capitals make no difference; of mK they do, as MK is mega
+_SYMBOL_OF = {
+    word.casefold(): symbol
+    for symbol in ("K", "mK", "uK", "nK")
+    for word in unit_spellings(symbol)
+    if word not in ("K", "mK")
+}
+_WORD = re.compile(r"[^\W\d_]+")
+# what may be meant as a unit of temperature
+_LIKE_KELVIN = re.compile(
+    r"(?<![a-z])(?:[munµμ]|milli|micro|nano)?[ -]?k(?:elvins?)?(?![a-z])", re.IGNORECASE
+)
 _RAYLEIGH_JEANS = re.compile(r"K.*(?:rj|rayleigh|antenna)", re.IGNORECASE)
 
 
@@ -39,11 +52,53 @@ def to_kelvin(unit: str) -> tuple[float, str]:
     >>> to_kelvin("mK")
     (0.001, 'K_CMB')
     """
-    match = _KELVIN.fullmatch(require_text(unit, "unit").strip())
+    match = _KELVIN.fullmatch(_in_symbols(require_text(unit, "unit")))
     if match is None:
         return 1.0, unit.strip()
     factor = _PREFIXES[match["prefix"]]
     return (factor * factor, "K_CMB^2") if match["power"] else (factor, "K_CMB")
+
+
+def _in_symbols(unit: str) -> str:
+    """Return a unit with symbols for the words of units of temperature."""
+    return _WORD.sub(lambda word: _SYMBOL_OF.get(word[0].casefold(), word[0]), unit.strip())
+
+
+def temperature_factor(unit: str) -> float | None:
+    """Return the factor from a unit of temperature, of petamap or of astropy, to K_CMB; None for others.
+
+    >>> temperature_factor("microkelvin"), temperature_factor("K_RJ")
+    (1e-06, None)
+    """
+    factor, kelvin = to_kelvin(unit)
+    if kelvin == "K_CMB":
+        return factor
+    return _of_astropy(unit) if _parse(unit) is None and _LIKE_KELVIN.search(unit) else None
+
+
+def _of_astropy(unit: str) -> float | None:
+    """Return the factor from a unit that astropy reads as one of temperature to K; None for others."""
+    import warnings
+
+    from astropy import units
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", units.UnitsWarning)
+            return float(units.Unit(unit).to(units.K))
+    except (ValueError, TypeError, units.UnitsError):
+        return None
+
+
+def is_misspelled_kelvin(unit: str) -> bool:
+    """Return whether a unit seems to be one of temperature, but is none that is understood."""
+    if (
+        not unit
+        or _parse(unit) is not None
+        or not _LIKE_KELVIN.fullmatch(re.sub(r"(?i)[_ (]*cmb\)?$", "", unit))
+    ):
+        return False
+    return temperature_factor(unit) is None
 
 
 def unit_card(unit: str) -> str:
@@ -106,7 +161,7 @@ def _parse(unit: str) -> tuple[float, str, int] | None:
     """Return factor of the prefix, base and power of a unit; None for others."""
     require_text(unit, "unit")
     for base, pattern in _BASES.items():
-        match = pattern.fullmatch(unit.strip())
+        match = pattern.fullmatch(_in_symbols(unit))
         if match is not None:
             return _PREFIXES[match["prefix"]], base, 2 if match["power"] else 1
     return None
@@ -125,7 +180,7 @@ def _in_kelvin_rj(base: str, frequency: float) -> float:
 
 def _spelled(unit: str, base: str, power: int) -> str:
     """Return a unit as maps of petamap write it."""
-    match = _BASES[base].fullmatch(unit.strip())
+    match = _BASES[base].fullmatch(_in_symbols(unit))
     prefix = (
         {"micro": "u", "milli": "m", "µ": "u", "μ": "u"}.get(match["prefix"], match["prefix"])
         if match

@@ -14,10 +14,13 @@ from hypothesis import strategies as st
 from made_observations import White, flags_of, observation, signal_of
 
 from petacomm.base.errors import DataError, UserError
+from petacomm.base.progress import SilentProgress
+from petacomm.mpi import SerialCommunicator
 from petamap.data.formats import volume_write
 from petamap.data.formats.toast import ToastOptions, ToastSource
 from petamap.data.formats.toast_write import write_toast
 from petamap.data.formats.volume import VolumeOptions, VolumeSource
+from petamap.data.formats.volume_set import write_volumes
 from petamap.data.formats.volume_write import write_volume
 from petamap.data.recorded_azimuth import RecordedAzimuth
 from petamap.data.source import SourceContext
@@ -329,3 +332,16 @@ def test_unsupported_pointing_leaves_no_file(tmp_path):
     with pytest.raises(DataError, match="cannot hold object"):
         write_volume(tmp_path / "a.h5", [replace(observation(), pointing=object())])
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("changes", [{"detectors": ()}, {"n_samp": 0}])
+def test_observations_without_samples_are_not_written(tmp_path, changes):
+    empty = replace(observation("night"), pointing=None, **changes)
+    for write in (
+        lambda: write_volume(tmp_path / "one.h5", [empty]),
+        lambda: write_volumes(tmp_path / "out", [empty], SerialCommunicator(), SilentProgress()),
+        lambda: write_toast(tmp_path / "toast", [empty]),
+    ):
+        with pytest.raises(DataError, match=r"observation night: has .* samples of .* detectors .leave it"):
+            write()
+    assert not list(tmp_path.iterdir())

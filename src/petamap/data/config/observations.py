@@ -9,6 +9,7 @@ from typing import Any
 from petacomm.base.errors import ConfigError, DataError
 from petacomm.mpi import Communicator, SerialCommunicator
 from petamap.data.config.model import RunConfig, SourceConfig
+from petamap.data.kelvin import in_kelvin
 from petamap.data.observation import Observation, Signal
 from petamap.data.source import Source, SourceContext, source_class
 
@@ -108,6 +109,7 @@ def open_signal_parts(
             where=None if config.file is None else str(config.file),
             mend="add a [[source]]; in Python, observations= may give the data",
         )
+    observations = in_kelvin(observations)
     fixed = {observation.name: observation.signals for observation in observations}
     random_sources: list[RandomSource] = []
     ranks, read = comm or SerialCommunicator(), dict[Any, Any]()
@@ -128,6 +130,7 @@ def open_signal_parts(
             fixed = _filtered(source, before, fixed)
             random_sources = [replace(one, later=(*one.later, source)) for one in random_sources]
             continue
+        observations = in_kelvin(observations)
         n_before = {observation.name: len(observation.signals) for observation in before}
         for observation in observations:
             name = observation.name

@@ -10,6 +10,7 @@ import numpy as np
 from petacomm.base.errors import ConfigError, DataError
 from petacomm.base.files import atomic_write
 from petacomm.base.typing import AnyArray, FloatArray, Int32Array
+from petamap.data.checks import check_shape
 from petamap.data.formats.madmap1_filters import BYTE_ORDERS
 from petamap.data.formats.madmap1_response import UnknownNumbers
 from petamap.data.formats.madmap1_stream import sample_dtype
@@ -47,10 +48,12 @@ def write_madmap1(
     ------
     DataError
         If the format cannot represent an observation: flags, another noise model, no pointing, samples
-        outside of the pixels.
+        outside of the pixels, no samples or no detectors.
     ConfigError
         If `stokes` are others, or there are more unknowns than numbers of 32 bits.
     """
+    for observation in observations:
+        check_shape(observation)
     order, numbers = BYTE_ORDERS[byte_order], _numbers(pixelization, stokes, interleaved)
     pieces = [
         (observation, interval, detector)

@@ -16,6 +16,7 @@ import numpy as np
 from petacomm.base.errors import DataError
 from petacomm.base.files import atomic_write
 from petacomm.base.typing import AnyArray, FloatArray
+from petamap.data.checks import check_shape
 from petamap.data.formats.hdf5_text import write_text_digests
 from petamap.data.formats.volume_write import compressed_pointing
 from petamap.data.observation import Observation, noise_models, read_flags, read_signal
@@ -47,12 +48,13 @@ def write_toast(folder: str | os.PathLike[str], observations: Sequence[Observati
     ------
     DataError
         If the format cannot represent an observation: pointing other than `CompressedPointing`, noise that
-        differs between intervals, a name that is no file name.
+        differs between intervals, a name that is no file name, no samples or no detectors.
     ResourceError
         If a file cannot be written.
     """
     folder = Path(folder)
     for observation in observations:
+        check_shape(observation)
         if not observation.name or observation.name.startswith(".") or set(observation.name) & set("/\\\0"):
             raise DataError(f"'{observation.name}' is no name for a file", mend="rename the observation")
         write_toast_observation(folder / f"{observation.name}.h5", observation)
