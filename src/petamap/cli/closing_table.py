@@ -35,6 +35,8 @@ def closing_table(summary: Summary, report: Path | None) -> str:
     used = (
         f"{totals.samples_used:,} used of {totals.samples:,} ({_share(totals.samples_used, totals.samples)})"
     )
+    if totals.samples_unwritten:
+        used += f", {totals.samples_unwritten:,} solved for in pixels that are cut"
     rows.append(("samples", used))
     solved = totals.pixels_observed - totals.pixels_cut
     seen = f"{totals.pixels_observed:,} observed, {totals.pixels_cut:,} cut"

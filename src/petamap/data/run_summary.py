@@ -75,10 +75,15 @@ class Totals:
     observations: int = option(help="Number of observations.", minimum=0)
     detectors: int = option(help="Number of different detectors.", minimum=0)
     samples: int = option(help="Samples of all detectors.", minimum=0)
-    samples_used: int = option(help="Samples that contribute to the maps.", minimum=0)
-    samples_flagged: int = option(help="Samples left out because of flags.", minimum=0)
+    samples_used: int = option(help="Samples in pixels that have a value in the map.", minimum=0)
+    samples_flagged: int = option(
+        help="Samples that are flagged, outside the map, or in pixels that are not solved for.", minimum=0
+    )
+    samples_unwritten: int = option(
+        0, help="Samples in pixels that are solved for, but have no value in the map.", minimum=0
+    )
     pixels: int = option(help="Pixels of the map.", minimum=1)
-    pixels_observed: int = option(help="Pixels with at least one sample used.", minimum=0)
+    pixels_observed: int = option(help="Pixels with at least one sample that is not flagged.", minimum=0)
     pixels_cut: int = option(help="Observed pixels that have no value in the map.", minimum=0)
     pixels_degenerate: int = option(help="Pixels whose Stokes matrix is too near to singular.", minimum=0)
 

@@ -118,6 +118,7 @@ def _summary(
             samples=sum(one.samples for one in totals),
             samples_used=sum(one.samples_used for one in totals),
             samples_flagged=sum(one.samples_flagged for one in totals),
+            samples_unwritten=sum(one.samples_unwritten for one in totals),
             pixels=coadded.sky.pixelization.n_pix, pixels_observed=int(seen.sum()),
             pixels_cut=0, pixels_degenerate=0,
         ),

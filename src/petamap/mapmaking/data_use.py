@@ -23,13 +23,16 @@ class DataUse:
     n_seen, n_cut : int
         Pixels observed, and those of them that have no value in the map.
     n_flagged : int
-        Samples that are not used: flagged, outside the map, or in pixels that are not solved for.
+        Samples that are flagged, outside the map, or in pixels that are not solved for.
+    n_unwritten : int
+        Samples in pixels that are solved for, but have no value in the map.
     warnings : tuple of str
     """
 
     n_seen: int
     n_cut: int
     n_flagged: int
+    n_unwritten: int
     warnings: tuple[str, ...]
 
 
@@ -53,8 +56,10 @@ def count_data_use(system: MapmakingSystem, observations: Sequence[Observation],
         texts.append(_of_cut_pixels(system, (n_seen, n_cut, n_unsolved), max(rcond_min, SINGULAR)))
     if n_seen == n_cut:
         texts.append("no pixel can be solved for: the maps are empty" + _of_few_angles(system) * bool(n_cut))
-    texts += _of_samples(system, sum(one.n_samp * one.n_det for one in observations), n_flagged)
-    return DataUse(n_seen, n_cut, n_flagged, tuple(texts))
+    in_cut, n_unwritten = _in_cut_pixels(system)
+    n_samp = sum(one.n_samp * one.n_det for one in observations)
+    texts += _of_samples(system.layout.n_samp, n_samp, n_flagged, in_cut, n_unwritten)
+    return DataUse(n_seen, n_cut, n_flagged, n_unwritten, tuple(texts))
 
 
 def _of_few_angles(system: MapmakingSystem) -> str:
@@ -64,13 +69,18 @@ def _of_few_angles(system: MapmakingSystem) -> str:
     return '; they are seen at too few polarization angles, of which map.stokes = "I" needs one alone'
 
 
-def _of_samples(system: MapmakingSystem, n_samp: int, n_flagged: int) -> list[str]:
-    """Say that less than half of the samples make the map, and where the others are. Collective."""
-    statistics, n_inside = reading_system(system).statistics, system.layout.n_samp
+def _in_cut_pixels(system: MapmakingSystem) -> tuple[int, int]:
+    """Return the samples in pixels that are cut, and in those of them that are solved for. Collective."""
+    statistics = reading_system(system).statistics
     in_cut, unwritten = (
         system.comm.sum(int(statistics.hits[pixels].sum()))
         for pixels in (statistics.dead, statistics.dead & ~statistics.unsolved)
     )
+    return in_cut, unwritten
+
+
+def _of_samples(n_inside: int, n_samp: int, n_flagged: int, in_cut: int, unwritten: int) -> list[str]:
+    """Say that less than half of the samples make the map, and where the others are."""
     used = n_inside - n_flagged - unwritten
     if n_flagged == n_inside:
         return ["no sample makes the map: all are flagged, outside the map or in pixels that are cut"]

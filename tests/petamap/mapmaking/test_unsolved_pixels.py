@@ -7,6 +7,7 @@ import pytest
 from small_systems import dense, full_map, make_system, n_gap_samples, numbered, recorded, solve
 
 from petacomm.base.progress import SilentProgress
+from petamap.cli.closing_table import closing_table
 from petamap.data.config import parse_config
 from petamap.mapmaking.pixel_statistics import SINGULAR
 from petamap.mapmaking.run import run
@@ -99,3 +100,17 @@ def test_a_run_tells_what_is_cut_and_what_is_not_solved_for():
     np.testing.assert_array_equal(*written)
     difference = (maps[0] - maps[1])[written[0]]
     assert 0 < difference.std() < 0.1 * maps[0][written[0]].std()
+
+
+@pytest.mark.parametrize("more", ["rcond_min = 1.0", "binned_only = true\nrcond_min = 0.05", ""])
+def test_samples_used_are_those_of_pixels_that_are_written(more):
+    found = run(parse_config(SCAN.format(more=more)), progress=SilentProgress())
+    totals, mapped = found.summary.totals, np.isfinite(found["binned"].values).all(axis=0)
+    hits = found["hits"].values[0]
+    assert totals.samples_used == hits[mapped].sum()
+    assert totals.samples_used + totals.samples_unwritten + totals.samples_flagged == totals.samples
+    told = closing_table(found.summary, None)
+    assert f"{totals.samples_used:,} used of" in told
+    assert ("solved for in pixels that are cut" in told) == (totals.samples_unwritten > 0)
+    assert (totals.samples_unwritten > 0) != ("binned_only" in more)
+    assert repr(found).startswith(f"Maps of {totals.samples_used:,} samples in {mapped.sum():,} pixels")

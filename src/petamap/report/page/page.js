@@ -146,6 +146,7 @@ function counts(s) {
     ["Observations", whole(t.observations)], ["Detectors", whole(t.detectors)], ["Samples", whole(t.samples)],
     ["Samples used", whole(t.samples_used) + share(t.samples_used, t.samples)],
     ["Samples flagged", whole(t.samples_flagged) + share(t.samples_flagged, t.samples)],
+    ...(t.samples_unwritten ? [["Samples solved for in pixels cut", whole(t.samples_unwritten) + share(t.samples_unwritten, t.samples)]] : []),
     ["Pixels observed", whole(t.pixels_observed)], ["Pixels cut", whole(t.pixels_cut)], ["Pixels degenerate", whole(t.pixels_degenerate)],
     ...(s.noise ? [["Noise kernel", `${whole(s.noise.n_lag)} lags, FFT of ${whole(s.noise.n_fft)}`]] : []),
     ...(s.noise?.loss != null ? [
