@@ -177,7 +177,7 @@ def check_observations(observations: Sequence[Observation]) -> list[str]:
         what = f"the unit '{first.unit}' of the signal is not understood, and maps are in it"
         warnings.append(f"{error_location(first)}: {what}; {_TEMPERATURES}")
     for observation in observations:
-        check_shape(observation)
+        _check_shape(observation)
         warnings.extend(f"{error_location(observation)}: {text}" for text in _check_intervals(observation))
         if observation.n_samp == 1:
             warnings.append(f"{error_location(observation)}: has one sample only")
@@ -284,14 +284,18 @@ def _first_of(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED]) + more
 
 
-def check_shape(observation: Observation) -> None:
-    """Raise a DataError if an observation has no samples or detectors, or parts of it are of other sizes."""
+def check_not_empty(observation: Observation) -> None:
+    """Raise a DataError if an observation has no samples or no detectors."""
     if observation.n_samp < 1 or not observation.detectors:
         raise DataError(
             f"has {observation.n_samp} samples of {observation.n_det} detectors",
             where=error_location(observation),
             mend="leave it away, or give it at least one sample of one detector",
         )
+
+
+def _check_shape(observation: Observation) -> None:
+    check_not_empty(observation)
     if not (np.isfinite(observation.sample_rate) and observation.sample_rate > 0):
         raise DataError(
             f"has a sample rate of {observation.sample_rate} Hz", where=error_location(observation)

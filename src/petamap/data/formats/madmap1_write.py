@@ -10,7 +10,7 @@ import numpy as np
 from petacomm.base.errors import ConfigError, DataError
 from petacomm.base.files import atomic_write
 from petacomm.base.typing import AnyArray, FloatArray, Int32Array
-from petamap.data.checks import check_shape
+from petamap.data.checks import check_not_empty
 from petamap.data.formats.madmap1_filters import BYTE_ORDERS
 from petamap.data.formats.madmap1_response import UnknownNumbers
 from petamap.data.formats.madmap1_stream import sample_dtype
@@ -53,7 +53,7 @@ def write_madmap1(
         If `stokes` are others, or there are more unknowns than numbers of 32 bits.
     """
     for observation in observations:
-        check_shape(observation)
+        check_not_empty(observation)
     order, numbers = BYTE_ORDERS[byte_order], _numbers(pixelization, stokes, interleaved)
     pieces = [
         (observation, interval, detector)

@@ -16,7 +16,7 @@ import numpy as np
 from petacomm.base.errors import DataError
 from petacomm.base.files import atomic_write
 from petacomm.base.typing import AnyArray, FloatArray
-from petamap.data.checks import check_shape
+from petamap.data.checks import check_not_empty
 from petamap.data.formats.hdf5_text import write_text_digests
 from petamap.data.formats.volume_write import compressed_pointing
 from petamap.data.observation import Observation, noise_models, read_flags, read_signal
@@ -54,7 +54,7 @@ def write_toast(folder: str | os.PathLike[str], observations: Sequence[Observati
     """
     folder = Path(folder)
     for observation in observations:
-        check_shape(observation)
+        check_not_empty(observation)
         if not observation.name or observation.name.startswith(".") or set(observation.name) & set("/\\\0"):
             raise DataError(f"'{observation.name}' is no name for a file", mend="rename the observation")
         write_toast_observation(folder / f"{observation.name}.h5", observation)

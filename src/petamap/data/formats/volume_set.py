@@ -14,7 +14,7 @@ from petacomm.base.errors import ConfigError, ResourceError
 from petacomm.base.files import check_names, require_possible, sync_folder, temporary_folder, write_errors
 from petacomm.base.progress import Progress
 from petacomm.mpi import Communicator, agree, agree_on_errors, error_of
-from petamap.data.checks import check_shape
+from petamap.data.checks import check_not_empty
 from petamap.data.formats.volume_write import compressed_pointing, write_volume
 from petamap.data.observation import Observation, share_signals
 
@@ -64,7 +64,7 @@ def write_volumes(
     with agree_on_errors(comm):
         check_names([out / name for name in names], "give observations shorter names")
         for one in observations:
-            check_shape(one)
+            check_not_empty(one)
             if one.pointing is not None:
                 compressed_pointing(one, "volume")
         made = _begin(out, _signal_bytes(observations, precision)) if comm.rank == 0 else out

@@ -14,7 +14,7 @@ from petacomm.base.files import atomic_write
 from petacomm.base.threads import map_ahead
 from petacomm.base.typing import AnyArray, UInt8Array
 from petacomm.mpi import Communicator, SerialCommunicator, agree_on_errors, gather_in_order
-from petamap.data.checks import check_shape
+from petamap.data.checks import check_not_empty
 from petamap.data.formats.hdf5_chunk import encode_chunk
 from petamap.data.formats.volume_header import FORMAT, VERSION, VolumeHeader, crc32
 from petamap.data.observation import Observation, noise_models, read_flags, read_signal
@@ -68,7 +68,7 @@ def write_volume(
     with ExitStack() as stack:
         with agree_on_errors(comm):
             for observation in observations:
-                check_shape(observation)
+                check_not_empty(observation)
             file = stack.enter_context(_new_file(path, len(observations))) if comm.rank == 0 else None
         for number, observation in enumerate(observations):
             _Writer(file, f"{number:04d}", observation, comm, n_threads, advance).write(precision)
