@@ -96,8 +96,11 @@ def drawn(case: int) -> dict[str, object]:
 def drawn_montecarlo(case: int) -> dict[str, object]:
     """Return the configuration of realizations of a case."""
     sections, choose = drawn(case), random.Random(f"mc {case}")
+    valid = random.Random(f"valid {case}").random() < 0.85
     for name in ("products", "split", "glitches"):
         sections.pop(name, None)
+    if valid:
+        _leave_refused(sections)
     if sections["map"].pop("pixelization", None):  # spectra are of spheres
         sections["map"] = {"n_side": 32, "stokes": sections["map"]["stokes"]}
     if all(one["kind"] != "sky-spectra" for one in sections["source"]):
@@ -113,6 +116,8 @@ def drawn_montecarlo(case: int) -> dict[str, object]:
         "maps": choose.random() < 0.5,
         "vectors": choose.choice([0, 0, 0, 5]),
     }
+    if valid:
+        _choose_possible(sections)
     if choose.random() < 0.4:
         sections["spectra"] = {
             "purify": choose.choice(["none", "B", "EB"]),
@@ -120,6 +125,42 @@ def drawn_montecarlo(case: int) -> dict[str, object]:
             "weights": choose.choice(["auto", "hits", "uniform"]),
         }
     return sections
+
+
+def _leave_refused(sections: dict[str, object]) -> None:
+    """Leave away what is refused of data, and of realizations: these are of one map, and of drawn noise."""
+    sections.pop("band", None)
+    sections.pop("component", None)
+    sources, noise = sections["source"], sections["noise"]
+    first = sources[0]
+    scans = [one for one in sources if one["kind"] in _SCANS]
+    rate = int(first["sample_rate"].split()[0])
+    if rate < 10 or len(scans) > 1:
+        sources[:] = [one for one in sources if one["kind"] != "demodulation"]
+    sources[:] = [one for one in sources if one["kind"] != "leakage"]
+    if "net" in first or len(scans) > 1:
+        sources[:] = [one for one in sources if one["kind"] != "noise"]
+        sources.append({"kind": "noise", **({} if all("net" in one for one in scans) else _NOISES[0])})
+    elif all(one["kind"] != "noise" for one in sources):
+        sources.append({"kind": "noise", **_NOISES[0]})
+    # templates are of the streams that are mapped, and noise is none that baselines have as their prior
+    sources.sort(key=lambda one: one["kind"] in TEMPLATES)
+    for one in sources:
+        if one["kind"] == "baselines":
+            one.pop("prior", None)
+    if any(one["n_det"] == 1 for one in scans):
+        noise.pop("n_modes", None)
+
+
+def _choose_possible(sections: dict[str, object]) -> None:
+    """Choose what goes together of the options of realizations."""
+    chosen, sources = sections["montecarlo"], sections["source"]
+    if not any(one["kind"] in TEMPLATES for one in sources):
+        chosen["estimator"] = "maximum-likelihood"
+    if chosen["estimator"] == "filter-and-bin":
+        chosen["vectors"] = 0
+    if chosen["parts"] in ("sky", "noise") and chosen["fixed"] == "add":
+        chosen["fixed"] = "leave"
 
 
 def _map(choose: random.Random, scan: str) -> dict[str, object]:
