@@ -116,14 +116,14 @@ def drawn_montecarlo(case: int) -> dict[str, object]:
         "maps": choose.random() < 0.5,
         "vectors": choose.choice([0, 0, 0, 5]),
     }
-    if valid:
-        _choose_possible(sections)
     if choose.random() < 0.4:
         sections["spectra"] = {
             "purify": choose.choice(["none", "B", "EB"]),
             "apodize": choose.choice(["0 deg", "5 deg"]),
             "weights": choose.choice(["auto", "hits", "uniform"]),
         }
+    if valid:
+        _choose_possible(sections)
     return sections
 
 
@@ -137,7 +137,10 @@ def _leave_refused(sections: dict[str, object]) -> None:
     rate = int(first["sample_rate"].split()[0])
     if rate < 10 or len(scans) > 1:
         sources[:] = [one for one in sources if one["kind"] != "demodulation"]
-    sources[:] = [one for one in sources if one["kind"] != "leakage"]
+    left = {"leakage"} | ({"plate-synchronous"} if len(scans) > 1 else set())
+    if any(one["kind"] == "moving-frame" for one in sources):
+        left.add("dipole")
+    sources[:] = [one for one in sources if one["kind"] not in left]
     if "net" in first or len(scans) > 1:
         sources[:] = [one for one in sources if one["kind"] != "noise"]
         sources.append({"kind": "noise", **({} if all("net" in one for one in scans) else _NOISES[0])})
@@ -161,6 +164,8 @@ def _choose_possible(sections: dict[str, object]) -> None:
         chosen["vectors"] = 0
     if chosen["parts"] in ("sky", "noise") and chosen["fixed"] == "add":
         chosen["fixed"] = "leave"
+    if sections["map"]["stokes"] == "I" and "spectra" in sections:
+        sections["spectra"]["purify"] = "none"
 
 
 def _map(choose: random.Random, scan: str) -> dict[str, object]:

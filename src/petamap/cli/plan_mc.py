@@ -45,7 +45,7 @@ def _table(config: RunConfig, cores: int, machine: Machine, plans: list[GroupPla
     dealt = any(one.distributed for one in plans)
     return "\n".join(
         [
-            f"{cores} cores on {nodes} of {machine.nodes} nodes: {machine.title}",
+            f"{cores} core{'s' * (cores != 1)} on {nodes} of {machine.nodes} nodes: {machine.title}",
             f"{options.realizations:,} realizations, {options.parts}, a rank a core; "
             f"{expected_iterations(config)} iterations a map are assumed",
             "",

@@ -166,6 +166,8 @@ _ANALYSIS_DEFAULTS = {
 
 
 # those of them that are of no use to a likelihood, which has weights and noise of its own
+# numbers from which on, and errors below which, bandpowers are shown in powers of ten
+_HUGE, _TINY = 1e8, 1e-5
 _OF_PSEUDO_SPECTRA = ("other", "weights", "apodize", "apodization", "noise", "purify", "keep_dipole")
 
 
@@ -286,9 +288,11 @@ def bandpower_table(measurement: Measurement | LikelihoodMeasurement, theory: Sp
 
 
 def _cell(value: float, error: float) -> str:
-    """Return a value with its error, rounded to two digits of the error."""
+    """Return a value with its error, rounded to two digits of it; of tiny or huge ones in powers of ten."""
     import math
 
+    if max(abs(value), error) >= _HUGE or 0 < error < _TINY:
+        return f"{value:.1e} ± {error:.1e}"
     digits = 0 if not error > 0 else max(0, 1 - math.floor(math.log10(error)))
     return f"{value:.{digits}f} ± {error:.{digits}f}"
 

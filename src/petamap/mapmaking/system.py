@@ -13,6 +13,7 @@ from petacomm.base.distinct import distinct
 from petacomm.base.errors import ConfigError, ResourceError
 from petacomm.base.host import available_bytes, resident_bytes, return_free_memory
 from petacomm.base.progress import Progress
+from petacomm.base.text import format_bytes
 from petacomm.base.timers import Timers
 from petacomm.base.typing import AnyArray, BoolArray, Int64Array, UInt8Array
 from petacomm.mpi import Communicator, SerialCommunicator, agree
@@ -394,7 +395,7 @@ def _choose_memory_plan(
         plan = planned(False)
     fewer = "fewer maps at once, " if options.n_rhs > 1 else ""
     too_much = ResourceError(
-        f"this needs {plan.total / 1e9:.2f} GB a process, there are {limit / 1e9:.2f} GB",
+        f"this needs {format_bytes(plan.total)} a process, there are {format_bytes(limit)}",
         mend=f"use {fewer}more processes or fewer threads, a lower n_side, or raise resources.memory",
     )
     agree(comm, too_much if plan.total > limit else None)

@@ -120,6 +120,8 @@ class RunPlan(Displayed):
         What skies take that signals see: each node holds them.
     n_maps : int
         Maps, as those of frequency bands, whose pixels are told apart.
+    rank_limit : float
+        Bytes that a rank may take, of `resources.memory`; 0 where they are not given.
     """
 
     machine: Machine
@@ -138,6 +140,7 @@ class RunPlan(Displayed):
     unbounded: tuple[str, ...] = ()
     skies: tuple[SkyCosts, ...] = ()
     n_maps: int = 1
+    rank_limit: float = 0.0
 
     def _facts(self) -> dict[str, object]:
         best = self.best
@@ -159,7 +162,7 @@ class RunPlan(Displayed):
         return min(fitting, key=lambda prediction: prediction.seconds[prediction.best])
 
     def fits(self, prediction: RunPrediction) -> bool:
-        """Return whether a node has room for its ranks, as far as its memory is known.
+        """Return whether ranks, and their node, have room, as far as memory is known.
 
         Parameters
         ----------
@@ -169,7 +172,8 @@ class RunPlan(Displayed):
         -------
         bool
         """
-        return not 0 < self.machine.node_memory < prediction.node_memory
+        of_ranks = 0 < self.rank_limit < prediction.memory
+        return not (of_ranks or 0 < self.machine.node_memory < prediction.node_memory)
 
     @property
     def least_memory(self) -> RunPrediction:
@@ -333,7 +337,7 @@ class _Planner:
             0 if solver.binned_only else solver.max_iterations, thinning,
             self.config.noise.max_rounds if self.config.noise.kernel == "estimate" else 0, self.unused,
             self._unbounded(), self.skies,
-            self.run.n_maps,
+            self.run.n_maps, float(self.config.resources.memory or 0),
         )  # fmt: skip
 
     @cached_property

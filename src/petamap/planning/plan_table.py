@@ -22,7 +22,8 @@ def plan_table(plan: RunPlan, measured: SampleTimes | None = None) -> str:
 
 def _title(plan: RunPlan) -> str:
     machine = plan.machine
-    return f"{plan.cores} cores on {_nodes(plan)} of {machine.nodes} nodes: {machine.title}"
+    cores = f"{plan.cores} core{'s' * (plan.cores != 1)}"
+    return f"{cores} on {_nodes(plan)} of {machine.nodes} nodes: {machine.title}"
 
 
 def _data(plan: RunPlan) -> str:
@@ -56,7 +57,11 @@ def _legend(plan: RunPlan) -> list[str]:
         "pixels of the rank that has most; ranks that hold a pixel; ranks with which one shares pixels;",
         "memory of a rank, pointing recomputed; predicted milliseconds of a reduction, * the quickest",
     ]
-    if not all(map(plan.fits, plan.predictions)):
+    if any(0 < plan.rank_limit < one.memory for one in plan.predictions):
+        lines.append(
+            f"! a rank needs more than the {_bytes(plan.rank_limit)} of resources.memory: no such run"
+        )
+    if any(0 < plan.machine.node_memory < one.node_memory for one in plan.predictions):
         lines.append(f"! the ranks of a node need more than its {_bytes(plan.machine.node_memory)}")
     if plan.thinning:
         lines.append(plan.thinning.describe())

@@ -4,6 +4,7 @@ import numpy as np
 from made_maps import SKY, UP, sky, write_run
 
 from petamap.cli.main import main
+from petamap.cli.spectra import _cell
 from petamap.spectra.bandpower_files import read_bandpowers
 
 
@@ -52,3 +53,12 @@ def test_errors_are_one_line(tmp_path, make_summary, capsys):
         error = capsys.readouterr().err.splitlines()
         assert len(error) == 1 and word in error[0], error
     assert not (folder / "made_spectra.fits").exists()
+
+
+def test_bandpowers_of_any_size_fit_their_columns():
+    assert _cell(1234.4, 61.0) == "1234 ± 61"
+    assert _cell(0.0123, 0.00456) == "0.0123 ± 0.0046"
+    for value in (3.9e-27, -1.2e20):
+        text = _cell(value, abs(value) / 3)
+        assert len(text) < 20 and float(text.split()[0]) == value
+    assert _cell(0.0, 0.0) == "0 ± 0"

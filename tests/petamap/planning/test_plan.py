@@ -138,3 +138,17 @@ def test_wrong_plans_are_refused():
         plan(config, 5000, MACHINE)
     with pytest.raises(ConfigError, match=r"a sample of 1\.5"):
         plan(config, 4, MACHINE, sample=1.5)
+
+
+def test_a_limit_of_memory_that_no_rank_keeps_is_told():
+    config = satellite()
+    tight = dataclasses.replace(
+        config, resources=dataclasses.replace(config.resources, memory=float(1 << 20))
+    )
+    free, bound = (plan(one, 1, MACHINE, n_threads=1) for one in (config, tight))
+    assert all(map(free.fits, free.predictions)) and "resources.memory" not in plan_table(free)
+    assert not any(map(bound.fits, bound.predictions))
+    assert "! a rank needs more than the 1.05 MB of resources.memory" in plan_table(bound)
+    assert plan_table(bound).startswith("1 core on 1 of ") and not any(
+        one["fits"] for one in plan_json(bound)["predictions"]
+    )
