@@ -68,6 +68,11 @@ class ScaledSignal:
         return bool(getattr(self.signal, "any_order", False))
 
     @property
+    def in_memory(self) -> bool:
+        """Whether samples are had for a copy of memory."""
+        return bool(getattr(self.signal, "in_memory", False))
+
+    @property
     def shared_sky(self) -> object:
         """What the ranks of a node share of it, if anything."""
         return getattr(self.signal, "shared_sky", None)
