@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import sys
@@ -13,6 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from petacomm.base.control_groups import processor_quota
+from petacomm.base.launcher import launched_rank, launcher_process
 
 if TYPE_CHECKING:  # NumPy takes longer than help
     from petacomm.base.typing import Int64Array
@@ -34,6 +36,22 @@ def allowed_processors() -> list[int]:
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
     return list(range(os.cpu_count() or 1))
+
+
+def node_processors() -> int:
+    """Return the number of processors that the ranks of a job on this node have together, at least 1.
+
+    Each may be bound to some of them: those that their launcher may use are theirs together, up to the
+    quotas of control groups.
+    """
+    allowed = set(allowed_processors())
+    launcher = launcher_process()
+    if launcher and hasattr(os, "sched_getaffinity"):
+        with contextlib.suppress(OSError):
+            allowed |= os.sched_getaffinity(launcher)
+    elif launched_rank():  # to one rank its own alone may be allowed
+        allowed |= set(range(os.cpu_count() or 1))
+    return max(1, math.floor(min(len(allowed), processor_quota() or math.inf)))
 
 
 def asked_threads() -> float:

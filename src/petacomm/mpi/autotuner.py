@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
 import platform
 import time
 import warnings
@@ -18,6 +17,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from petacomm.base.cache import load_cached, save_cached
+from petacomm.base.threads import node_processors
 from petacomm.mpi.communicator import Communicator
 
 # Timed calls of each candidate after one that makes its buffers; at most so many while all timed calls take
@@ -99,11 +99,14 @@ class MethodChoice:
 
 
 def tuning_environment(comm: Communicator) -> dict[str, Any]:
-    """Return what timings depend on: host, cores, MPI library, ranks and nodes, as on rank 0. Collective."""
+    """Return what timings depend on: host, cores for its ranks, MPI library, ranks and nodes. Collective.
+
+    Host, cores and library are those of rank 0.
+    """
     n_nodes = int(comm.node_of.max()) + 1
     environment = {
         "host": platform.node(),
-        "cores": os.cpu_count() or 1,
+        "cores": node_processors(),
         "mpi": comm.mpi_library or "none",
         "ranks": comm.size,
         "nodes": n_nodes,

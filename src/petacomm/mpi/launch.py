@@ -14,12 +14,13 @@ from typing import Any
 from petacomm.base.errors import ResourceError
 from petacomm.base.launcher import launched_size
 from petacomm.base.signal_errors import raise_swallowed
+from petacomm.base.threads import node_processors
 
 _ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 _LOCAL_SIZE_VARIABLES = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "PALS_LOCAL_SIZE")
 
-# Settings for more ranks than cores, where MPICH's shared-memory collectives spin for seconds and Open MPI
-# does not yield.
+# Settings for more ranks than processors, where MPICH's shared-memory collectives spin for seconds and Open
+# MPI does not yield.
 OVERSUBSCRIBED = {
     "MPIR_CVAR_POSIX_NUM_COLLS_THRESHOLD": "100000000",
     "MPIR_CVAR_ALLREDUCE_POSIX_INTRA_ALGORITHM": "mpir",
@@ -112,6 +113,6 @@ def _set_mpi_variables() -> None:
     # petamap prints its own error message; MPICH would print a second one.
     os.environ.setdefault("MPIR_CVAR_SUPPRESS_ABORT_MESSAGE", "1")
     local = [int(os.environ[name]) for name in _LOCAL_SIZE_VARIABLES if os.environ.get(name, "").isdecimal()]
-    if local and local[0] > (os.cpu_count() or 1):
+    if local and local[0] > node_processors():
         for name, value in OVERSUBSCRIBED.items():
             os.environ.setdefault(name, value)

@@ -11,6 +11,7 @@ import pytest
 from commands import run_command
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from petacomm.base.launcher import launcher_process
 from petacomm.base.threads import (
     add_by_threads,
     available_threads,
@@ -18,6 +19,7 @@ from petacomm.base.threads import (
     map_ahead,
     map_threads,
     map_with_states,
+    node_processors,
     single_blas_thread,
 )
 from petacomm.base.timers import Timers
@@ -305,6 +307,42 @@ def test_a_quota_may_make_them_fewer(monkeypatch):
     for quota, threads in ((2.5, 2), (0.5, 1), (16.0, 8)):
         monkeypatch.setattr("petacomm.base.threads.processor_quota", lambda quota=quota: quota)
         assert available_threads() == threads
+        assert node_processors() == threads
+
+
+def test_processors_of_a_node_are_those_of_the_launcher(monkeypatch):
+    monkeypatch.setattr("petacomm.base.threads.processor_quota", lambda: None)
+    monkeypatch.setattr("petacomm.base.threads.allowed_processors", lambda: [1])
+    monkeypatch.setattr("petacomm.base.threads.launcher_process", lambda: 12)
+    monkeypatch.setattr("os.sched_getaffinity", {12: {1, 2, 5}}.__getitem__, raising=False)
+    assert node_processors() == 3
+    monkeypatch.setattr("petacomm.base.threads.launcher_process", lambda: None)
+    assert node_processors() == 1
+    monkeypatch.setattr("petacomm.base.threads.launched_rank", lambda: "0")
+    assert node_processors() == os.cpu_count(), "a launcher that does not show itself"
+
+
+def _write_process(folder, number, parent, environ):
+    (folder / number).mkdir()
+    (folder / number / "stat").write_text(f"{number} (a (name) b) S {parent} 1 1")
+    if environ is not None:
+        (folder / number / "environ").write_text("\0".join(f"{n}={v}" for n, v in environ.items()) + "\0")
+
+
+def test_the_launcher_is_the_nearest_that_was_told_other_things(tmp_path):
+    told = {"PMI_RANK": "1", "PMI_SIZE": "2"}
+    _write_process(tmp_path, "self", 30, told)
+    _write_process(tmp_path, "30", 20, told | {"A": "b"})
+    _write_process(tmp_path, "20", 10, {"PMI_RANK": "0", "PMI_SIZE": "2"})  # a rank of a job around this one
+    assert launcher_process(told, tmp_path) == 20
+    assert launcher_process({"A": "b"}, tmp_path) is None, "no launcher"
+    assert launcher_process(told | {"PMI_FD": "7"}, tmp_path) == 30
+    (tmp_path / "20/environ").unlink()
+    assert launcher_process(told, tmp_path) == 20, "of another user"
+    (tmp_path / "20/environ").write_text("PMI_RANK=1\0PMI_SIZE=2\0")
+    assert launcher_process(told, tmp_path) == 10, "whatever that was told"
+    (tmp_path / "20/stat").unlink()
+    assert launcher_process(told, tmp_path) is None
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (1, 2), (7, 3), (64,)])

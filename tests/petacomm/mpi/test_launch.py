@@ -9,10 +9,11 @@ import sys
 import time
 
 import pytest
-from commands import kill
+from commands import kill, run_command
 from mpi import MPIEXEC
 
 from petacomm.base.signal_errors import forget_signal, raise_of_signal
+from petacomm.base.threads import allowed_processors
 from petacomm.mpi import launch
 
 # One rank is in MPI_Init when the signal comes, the other ends by it before that.
@@ -81,3 +82,35 @@ def test_an_interrupt_that_went_lost_is_raised_before_mpi_starts():
     finally:
         forget_signal()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+# Says whether ranks give way while they wait; each is bound to one processor before if told "bound".
+SHARED = """
+import os, sys
+from petacomm.base.launcher import launched_rank
+from petacomm.mpi import launch, world
+
+if sys.argv[1] == "bound":
+    allowed = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {allowed[int(launched_rank()) % len(allowed)]})
+world()
+os.write(1, f"{all(name in os.environ for name in launch.OVERSUBSCRIBED)}\\n".encode())
+"""
+IN_A_SCRIPT = ["sh", "-c", '"$0" "$@"; exit $?']
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity masks on this system")
+@pytest.mark.parametrize("how", ["bound", "free", "in a script"])
+@pytest.mark.parametrize("masked", [True, False])
+def test_ranks_know_that_they_share_the_processors_of_their_launcher(masked, how):
+    if not MPIEXEC.exists():
+        pytest.skip("no mpiexec beside this Python: pip install mpich")
+    allowed = allowed_processors()[: 1 if masked else 2]
+    if len(allowed) == 1 and not masked:
+        pytest.skip("one processor")
+    between = IN_A_SCRIPT if how == "in a script" else []
+    ranks = [str(MPIEXEC), "-n", "2", *between, sys.executable, "-c", SHARED, how]
+    mask = f"import os, sys; os.sched_setaffinity(0, {set(allowed)}); os.execv(sys.argv[1], sys.argv[1:])"
+    environ = {name: value for name, value in os.environ.items() if name not in launch.OVERSUBSCRIBED}
+    said = run_command([sys.executable, "-c", mask, *ranks], check=True, timeout=60, env=environ).stdout
+    assert said.split() == [str(masked)] * 2

@@ -13,6 +13,7 @@ from cases import cases
 from mpi import run_ranks
 
 from petacomm.base.cache import cache_folder, load_cached, save_cached
+from petacomm.base.threads import node_processors
 from petacomm.costs import sampled_loads
 from petacomm.costs.options import ReductionOptions
 from petacomm.mpi import SerialCommunicator, autotuner
@@ -289,7 +290,7 @@ def test_calls_of_owned_rows_are_timed_as_they_are_made(algorithm, expected, mon
 def test_timings_fit_the_machine():
     where = tuning_environment(SerialCommunicator())
     guess = fitted_machine(where)
-    assert guess.name == "one-node" and guess.cores == os.cpu_count()
+    assert guess.name == "one-node" and guess.cores == node_processors()
     truth = dataclasses.replace(guess, local_latency=3e-6, local_bandwidth=7e8, row_time=4e-9)
     rng = np.random.default_rng(1)
     timings = []
