@@ -11,6 +11,7 @@ from pathlib import Path
 
 from petacomm.base.control_groups import memory_left
 from petacomm.base.errors import ResourceError
+from petacomm.base.text import format_bytes
 
 # Address space that Python with NumPy, SciPy and HDF5 needs, on any number of cores; measured on few.
 _LIBRARIES_BYTES = 512 << 20
@@ -103,6 +104,29 @@ def available_bytes(n_processes: int = 1) -> int:
 
 def _machine_bytes() -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def require_memory(n_bytes: float, what: str, mend: str) -> None:
+    """Check that there is memory for what takes it only after a long time of work.
+
+    Parameters
+    ----------
+    n_bytes : float
+        Bytes that it takes at least.
+    what : str
+        What takes it.
+    mend : str
+
+    Raises
+    ------
+    ResourceError
+        If this process may not take as many; `what` and both numbers are named.
+    """
+    bounds = memory_bounds()
+    limit = min(bounds, key=bounds.__getitem__, default=None)
+    if limit is not None and n_bytes > bounds[limit]:
+        needed, left = format_bytes(n_bytes), format_bytes(bounds[limit])
+        raise ResourceError(f"{what} take {needed} of memory or more, beyond {limit} of {left}", mend=mend)
 
 
 def _slurm_bytes() -> int | None:

@@ -64,7 +64,7 @@ def _tune(arguments: argparse.Namespace) -> int:
     from petacomm.recording import read_recording
     from petacomm.tuning.measurement import COLLECTIVES
     from petacomm.tuning.tuning_job import SIZES, tune_collectives
-    from petacomm.tuning.tuning_table import saving_table, tuning_table
+    from petacomm.tuning.tuning_table import job_savings, saving_table, tuning_table
 
     out = _folder(arguments)
     with progress_listener(0) as progress:
@@ -75,11 +75,13 @@ def _tune(arguments: argparse.Namespace) -> int:
     with progress_listener(0) as progress:
         promised = arguments.commutative
         tuning = tune_collectives(words, out, collectives, sizes, arguments.seconds, progress, promised)
-    text = tuning_table(tuning)
+    text, found = tuning_table(tuning), tuning.as_json()
     if recording is not None:
-        text += f"\n\nof {arguments.graph}:\n\n{saving_table(tuning, recording)}"
-    notes = _write(tuning, out, text)
-    print(json.dumps(tuning.as_json(), indent=2) if arguments.json else "\n".join([text, "", *notes]))
+        savings = job_savings(tuning, recording)
+        text += f"\n\nof {arguments.graph}:\n\n{saving_table(savings)}"
+        found["savings"] = {"recording": str(arguments.graph), **savings}
+    notes = _write(tuning, out, text, found)
+    print(json.dumps(found, indent=2) if arguments.json else "\n".join([text, "", *notes]))
     return 0
 
 
@@ -101,7 +103,7 @@ def _sizes(text: str) -> list[int]:
         raise ConfigError(f"--sizes {text}", mend="write bytes, such as 8,1024,65536") from None
 
 
-def _write(tuning: Tuning, out: Path, text: str) -> list[str]:
+def _write(tuning: Tuning, out: Path, text: str, found: dict[str, Any]) -> list[str]:
     """Write the files of a tuning, that which marks it complete last, and return lines that name them."""
     from petacomm.base.files import write_text
     from petacomm.tuning.tuning_job import remove_rules, write_rules
@@ -117,7 +119,7 @@ def _write(tuning: Tuning, out: Path, text: str) -> list[str]:
         (out / ENVIRONMENT).unlink(missing_ok=True)
         notes = ["no rules: nothing is faster than the library's own choice beyond the noise"]
     write_text(out / TABLE, text + "\n")
-    write_text(out / MEASUREMENTS, json.dumps(tuning.as_json(), indent=1) + "\n")
+    write_text(out / MEASUREMENTS, json.dumps(found, indent=1) + "\n")
     return [*notes, f"measurements: {out / MEASUREMENTS}"]
 
 

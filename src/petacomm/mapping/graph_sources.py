@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from petacomm.base.errors import ConfigError
+from petacomm.base.host import require_memory
 from petacomm.base.typing import FloatArray
 from petacomm.costs.occupancy import Occupancy
 from petacomm.mapping.graph import CommunicationGraph
@@ -18,6 +19,8 @@ from petacomm.mapping.nlpkkt import row_bounds
 from petacomm.reduction import ReductionPlan
 from petacomm.schedule import Schedule
 from petacomm.topology import Torus
+
+_MESSAGE_BYTES = 48  # of memory for each message of all-to-alls, as measured
 
 
 def grid_graph(
@@ -70,7 +73,15 @@ def subgrid_alltoall_graph(
         Dimensions of the sub-grids: those in which the ranks of one sub-communicator differ.
     n_bytes : float
         Bytes from each rank to each other rank of its sub-communicator.
+
+    Raises
+    ------
+    ResourceError
+        If there is no memory for the messages, about 50 bytes each.
     """
+    n_messages = math.prod(shape) * math.prod(shape[d] for d in dimensions)
+    mend = "give smaller sub-grids"
+    require_memory(_MESSAGE_BYTES * n_messages, f"{n_messages:,} messages of all-to-alls", mend)
     ranks = np.arange(math.prod(shape)).reshape(tuple(shape))
     last = range(len(shape) - len(dimensions), len(shape))
     members = np.moveaxis(ranks, list(dimensions), list(last))

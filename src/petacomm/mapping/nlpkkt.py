@@ -14,8 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from petacomm.base.errors import ConfigError
+from petacomm.base.host import require_memory
 from petacomm.base.typing import Int64Array
 from petacomm.mapping.graph import CommunicationGraph
+
+_LINE_BYTES = 1200  # of memory for each line of the grid, and each rank; measured are 1280 to 1580
 
 
 def nlpkkt_size(n_grid: int) -> tuple[int, int]:
@@ -48,12 +51,15 @@ def nlpkkt_graph(n_grid: int, n_ranks: int, value_bytes: float = 8.0) -> Communi
     ------
     ConfigError
         If the cube has fewer than 2 points a side, or there are more ranks than rows.
+    ResourceError
+        If there is no memory for the lines of the grid, about 1.3 kB each.
     """
     if n_grid < 2:
         raise ConfigError(f"nlpkkt of {n_grid} points a side", mend="give 2 or more")
     n_rows, _ = nlpkkt_size(n_grid)
     if not 1 <= n_ranks <= n_rows:
         raise ConfigError(f"{n_ranks} ranks for {n_rows} rows", mend="give between 1 and as many as rows")
+    _require_memory(n_grid, n_ranks)
     bounds = row_bounds(n_rows, n_ranks)
     variables, equations = _blocks(n_grid)
     needed = np.concatenate(
@@ -61,6 +67,15 @@ def nlpkkt_graph(n_grid: int, n_ranks: int, value_bytes: float = 8.0) -> Communi
     )
     source, target, count = _owners(*_merge_ranges(*needed), bounds)
     return CommunicationGraph.from_edges(n_ranks, source, target, value_bytes * count)
+
+
+def _require_memory(n_grid: int, n_ranks: int) -> None:
+    n_lines = (n_grid + 2) ** 2
+    require_memory(
+        _LINE_BYTES * (n_lines + n_ranks),
+        f"the {n_lines:,} lines of nlpkkt{n_grid}",
+        mend="give fewer points a side",
+    )
 
 
 @dataclass(frozen=True)

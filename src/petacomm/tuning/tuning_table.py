@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -48,24 +48,39 @@ def environment_text(tuning: Tuning, variables: Mapping[str, str]) -> str:
     return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in sorted(both.items()))
 
 
-def saving_table(tuning: Tuning, recording: Recording) -> str:
+def job_savings(tuning: Tuning, recording: Recording) -> dict[str, Any]:
     """Return what the rules save of the collectives of a recorded job, by the times that were measured here.
 
     Calls on communicators of other numbers of ranks, or of sizes beyond those measured, are counted apart.
+
+    Returns
+    -------
+    dict
+        A row for each collective and size (``cells``), sums over all of them (``all``), with seconds of all
+        their calls by the library's own choice and by the rules; and other calls (``not_measured``).
     """
-    rows, other = [["collective", "size", "calls", "default", "tuned", "saved"]], 0
-    total = np.zeros(2)
+    cells: list[dict[str, Any]] = []
+    other = 0
     for cell, calls in _recorded_cells(tuning, recording):
         if cell is None:
-            other += calls
+            other = calls
             continue
         own = calls * float(np.median(tuning.times[cell][DEFAULT]))
         tuned = own / tuning.checked_gain(cell)
-        total += own, tuned
-        size = format_bytes(cell[1]) if cell[1] else ""
-        rows.append([cell[0], size, f"{calls:,}", *_three_seconds(own, tuned)])
-    all_calls = sum(int(row[2].replace(",", "")) for row in rows[1:])
-    rows.append(["all", "", f"{all_calls:,}", *_three_seconds(*total.tolist())])
+        counted = {"calls": calls, "default_seconds": own, "tuned_seconds": tuned}
+        cells.append({"collective": cell[0], "bytes": cell[1], **counted})
+    sums = {name: sum(row[name] for row in cells) for name in ("calls", "default_seconds", "tuned_seconds")}
+    return {"cells": cells, "all": sums, "not_measured": other}
+
+
+def saving_table(savings: Mapping[str, Any]) -> str:
+    """Return what `job_savings` has found as a text table."""
+    rows = [["collective", "size", "calls", "default", "tuned", "saved"]]
+    for row in [*savings["cells"], {"collective": "all", "bytes": 0} | savings["all"]]:
+        size = format_bytes(row["bytes"]) if row["bytes"] else ""
+        seconds = _three_seconds(row["default_seconds"], row["tuned_seconds"])
+        rows.append([row["collective"], size, f"{row['calls']:,}", *seconds])
+    other = savings["not_measured"]
     note = f"{other:,} calls of collectives, ranks or sizes that were not measured" if other else ""
     return "\n".join([*table_lines(rows), *([note] if note else [])])
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mpi import run_ranks
 from scipy.sparse import block_array, coo_array, csr_array, eye_array, random_array
 
-from petacomm.base.errors import ConfigError
+from petacomm.base.errors import ConfigError, ResourceError
 from petacomm.costs.occupancy import Occupancy
 from petacomm.mapping.graph import CommunicationGraph
 from petacomm.mapping.graph_sources import (
@@ -154,6 +154,17 @@ def test_the_matrix_has_the_size_of_its_formula(n_grid: int) -> None:
     matrix = nlpkkt_matrix(n_grid)
     assert (matrix.shape[0], matrix.nnz) == nlpkkt_size(n_grid)
     assert abs(matrix - matrix.T).nnz == 0
+
+
+def test_what_the_memory_does_not_hold_is_refused_before_any_work(monkeypatch) -> None:
+    with pytest.raises(ResourceError, match=r"10,000,400,004 lines of nlpkkt100000 take 12 TB .*fewer"):
+        nlpkkt_graph(100_000, 8)
+    with pytest.raises(ResourceError, match="1,125,899,906,842,624 messages of all-to-alls take 54"):
+        subgrid_alltoall_graph((1 << 25,), [0])
+    monkeypatch.setattr("petacomm.base.host.memory_bounds", lambda: {"a limit": 30_000, "another": 1 << 40})
+    assert nlpkkt_graph(2, 2).n_ranks == 2
+    with pytest.raises(ResourceError, match="beyond a limit of 30 kB"):
+        nlpkkt_graph(4, 2)
 
 
 def test_nlpkkt240_has_its_published_size() -> None:

@@ -15,7 +15,7 @@ from petacomm.recording.recording import CALLS, COLLECTIVES, MESSAGES, RankGroup
 from petacomm.tuning import AlgorithmChoice, Tuning
 from petacomm.tuning.measurement import oversubscription_settings
 from petacomm.tuning.tool_interface import mapped_mpi_library
-from petacomm.tuning.tuning_table import environment_text, saving_table, tuning_table
+from petacomm.tuning.tuning_table import environment_text, job_savings, saving_table, tuning_table
 
 NAMES = ("default", "ring", "tree k=2")
 
@@ -52,8 +52,11 @@ def test_savings_are_of_the_calls_that_were_measured():
     rows = np.zeros(len(calls), COLLECTIVES)
     for row, (call, group, size, n) in zip(rows, calls, strict=True):
         row["call"], row["group"], row["size"], row["calls"] = CALLS.index(call), group, size, n
-    text = saving_table(made_tuning(), Recording(8, "", groups, np.zeros(0, MESSAGES), rows))
-    lines = text.splitlines()
+    savings = job_savings(made_tuning(), Recording(8, "", groups, np.zeros(0, MESSAGES), rows))
+    counted = {"calls": 100, "default_seconds": 4e-3, "tuned_seconds": pytest.approx(2e-3)}
+    cell = {"collective": "allreduce", "bytes": 1024}
+    assert savings == {"cells": [cell | counted], "all": counted, "not_measured": 10}
+    lines = saving_table(savings).splitlines()
     assert " ".join(lines[1].split()) == "allreduce 1.02 kB 100 4 ms 2 ms 2 ms"
     assert lines[-1].startswith("10 calls") and len(lines) == 4
 
@@ -62,6 +65,11 @@ def test_the_command_measures_and_writes(tmp_path):
     if not MPIEXEC.exists():
         pytest.skip("no mpiexec beside this Python: pip install mpich")
     words = ["tune", "--out", tmp_path / "tuning", "--collectives", "allreduce,barrier", "--sizes", "64"]
+    rows = np.zeros(1, COLLECTIVES)
+    rows["call"], rows["size"], rows["calls"] = CALLS.index("allreduce"), 64, 3
+    groups = [RankGroup("", np.arange(2, dtype=np.int32))]
+    Recording(2, "", groups, np.zeros(0, MESSAGES), rows).save(tmp_path / "graph.npz")
+    words += ["--graph", tmp_path / "graph.npz"]
     ended = petacomm(*words, "--seconds", "0.01", "--json", "--", MPIEXEC, "-n", 2, timeout=120)
     if "no algorithms to choose from are known of Intel" in ended.stderr:
         pytest.skip("the MPI at hand is Intel's, which tunes itself")
@@ -70,6 +78,9 @@ def test_the_command_measures_and_writes(tmp_path):
     assert said == json.loads((tmp_path / "tuning/measurements.json").read_text())
     assert said["ranks"] == 2 and not said["wrong"] and said["kind"]
     assert {cell["collective"]: cell["bytes"] for cell in said["cells"]} == {"allreduce": 64, "barrier": 0}
+    saved = said["savings"]["all"]
+    assert saved["calls"] == 3 and saved["default_seconds"] >= saved["tuned_seconds"] > 0
+    assert "of " + said["savings"]["recording"] in (tmp_path / "tuning/table.txt").read_text()
     assert len(said["cells"][0]["seconds"]) > 2  # the default and algorithms of the library
     names = {path.name for path in (tmp_path / "tuning").iterdir()}
     assert {"measurements.json", "table.txt"} <= names
