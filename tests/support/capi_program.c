@@ -148,7 +148,13 @@ static void errors(void) {
     if (rank == 0) printf("%s\n", petacomm_error_message());
     must(petacomm_plan_create(MPI_COMM_NULL, 1, keys, NULL, &plan) != 0, "no communicator");
     must(petacomm_allreduce(NULL, &value, 1, PETACOMM_DOUBLE, PETACOMM_SUM, 0) != 0, "no plan");
+    must(petacomm_plan_create(MPI_COMM_WORLD, 1, keys, NULL, NULL) != 0, "no place for a plan");
+    must(petacomm_plan_free(NULL) != 0 && petacomm_halo_free(NULL) != 0, "no place of a plan");
     must(petacomm_plan_create(MPI_COMM_WORLD, 0, &none, NULL, &plan) == 0, "no keys");
+    must(petacomm_plan_n_global(plan, NULL) != 0, "no place for a number");
+    must(petacomm_allreduce(plan, NULL, (int64_t)1 << 61, PETACOMM_DOUBLE, PETACOMM_SUM, 0) != 0 &&
+             strncmp(petacomm_error_message(), "0x2305843009213693952 values (no memory", 39) == 0,
+         "more values than memory");
     must(petacomm_allreduce(plan, NULL, 3, PETACOMM_DOUBLE, PETACOMM_SUM, 0) == 0, "sums without keys");
     must(petacomm_allreduce(plan, NULL, 0, PETACOMM_DOUBLE, PETACOMM_SUM, 0) != 0, "rows of nothing");
     must(petacomm_allreduce(plan, NULL, 1, (petacomm_type)9, PETACOMM_SUM, 0) != 0, "a type");

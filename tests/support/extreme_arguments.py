@@ -65,9 +65,17 @@ ARRAYS = [
     np.full(3, None), np.array(["a"]), np.arange(3), np.zeros(3, complex), np.zeros(3, bool),
 ]  # fmt: skip
 WRONG = (UserError, TypeError, ValueError)  # of a call that is wrong
-# Classes for users whose methods take numbers and text.
-WITH_METHODS = "petamap.SkyMap", "petamap.Spectra", "petamap.Bandpowers", "petacomm.TopologyManager"
-# Annotations of arguments that are objects of a class, of which no number is one: Python's own error will do.
+# What has methods for users: of classes, or of what a function returns.
+WITH_METHODS = (
+    *("petamap.SkyMap", "petamap.Spectra", "petamap.Bandpowers"),
+    *(f"petacomm.{name}" for name in (
+        "ArrayLayout", "CommunicationGraph", "Halo", "IndexMap", "Lattice", "LatticeField", "OwnedRows",
+        "PacketSimulator", "ParallelFFT", "Placement", "Redistribution", "ReductionPlan", "TopologyManager",
+        "Torus", "box",
+    )),
+)  # fmt: skip
+# Annotations of arguments that are objects of a class, of which no number is one: Python's own error will do
+# for petamap, and for listeners to progress.
 AN_OBJECT = re.compile(r"(bool \| )?((?!\w*(Array|Any|Path|Sequence)\b)[A-Z]\w+(\[.*\])?( \| |$))+(None)?")
 VARIABLE = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
 KEYWORDS = {"petamap.bandpowers": [field.name for field in fields(SpectraChoices)]}
@@ -141,7 +149,8 @@ def example_of(target: str) -> Example:
                 exec(compile(example.source, target, "single"), space)
     finally:
         setattr(module, name, item)
-    values = [one for one in space.values() if inspect.isclass(item) and isinstance(one, item)]
+    kind = item if inspect.isclass(item) else tuple(type(one) for one in space.values() if is_own(one))
+    values = [one for one in space.values() if isinstance(one, kind)]
     instance, given = values[0] if values else None, {}
     for key, value in (found[0].arguments if found else {}).items():
         is_named = signature.parameters[key].kind is inspect.Parameter.VAR_KEYWORD
@@ -149,6 +158,16 @@ def example_of(target: str) -> Example:
     if not found and instance is not None:
         given = {key: getattr(instance, key) for key in signature.parameters if hasattr(instance, key)}
     return Example(item, given, instance)
+
+
+def is_method(value: Any) -> bool:
+    """Return whether a member of a class is a method, of objects or of the class."""
+    return inspect.isfunction(value) or inspect.ismethod(value)
+
+
+def is_own(value: Any) -> bool:
+    """Return whether a value is an object of a class of the packages."""
+    return type(value).__module__.partition(".")[0] in PACKAGES
 
 
 def changed_arrays(right: Any) -> Iterator[tuple[str, Any]]:
@@ -212,6 +231,7 @@ def calls(target: str) -> Iterator[tuple[str, Callable[[], Any], bool]]:
     for key in [*taken, *(key for key in KEYWORDS.get(target, ()) if key not in taken)]:
         takes = str(example.parameters[key].annotation) if key in example.parameters else ""
         of_class = AN_OBJECT.fullmatch(takes) is not None
+        of_class = of_class and (target.startswith("petamap.") or "Progress" in takes)
         for name, value in extremes(example.given.get(key)):
             yield f"{target}({key}={name})", partial(call_with, example, key, value), of_class
     if example.instance is not None and target in WITH_METHODS:
@@ -232,10 +252,11 @@ def call_with(example: Example, key: str, value: Any) -> Any:
 
 def method_calls(target: str, example: Example) -> Iterator[tuple[str, Callable[[], Any], bool]]:
     """Iterate over calls of methods of an object: all arguments that must be given are the same value."""
-    for method, function in inspect.getmembers(type(example.instance), inspect.isfunction):
+    for method, function in inspect.getmembers(type(example.instance), is_method):
         if method.startswith("_") or method == "plot":  # figures take seconds
             continue
-        own = list(inspect.signature(function).parameters.values())[1:]
+        own = list(inspect.signature(function).parameters.values())
+        own = own if inspect.ismethod(function) else own[1:]  # of the class, or of objects
         needed = [one.name for one in own if one.default is one.empty and one.kind not in VARIABLE]
         for key in [one.name for one in own if one.default is not one.empty and one.name != "file"] or needed[
             :1

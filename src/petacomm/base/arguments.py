@@ -106,8 +106,22 @@ def require_real(value: Any, what: str, least: float, most: float) -> float:
     return number
 
 
-def require_text(value: Any, what: str) -> str:
+def require_instance(value: Any, what: str, kind: type, mend: str | None = None) -> None:
+    """Raise a ConfigError unless a value is an object of a class."""
+    error = instance_error(value, what, kind, mend)
+    if error is not None:
+        raise error
+
+
+def instance_error(value: Any, what: str, kind: type, mend: str | None = None) -> ConfigError | None:
+    """Return the error of a value that is no object of a class, for `agree`; None if it is one."""
+    if isinstance(value, kind):
+        return None
+    return ConfigError(f"must be of class {kind.__name__}, not {type(value).__name__}", where=what, mend=mend)
+
+
+def require_text(value: Any, what: str, mend: str | None = None) -> str:
     """Return text; raise a ConfigError if it is none."""
     if not isinstance(value, str):
-        raise ConfigError(f"must be text, not {type(value).__name__}", where=what)
+        raise ConfigError(f"must be text, not {type(value).__name__}", where=what, mend=mend)
     return value

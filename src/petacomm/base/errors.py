@@ -204,7 +204,7 @@ def closest(word: str, known: list[str]) -> str | None:
 
 def did_you_mean(word: str, known: list[str]) -> str | None:
     """Return a remedy that names the most similar of the known words, or all if none is similar."""
-    meant = closest(word, known)
+    meant = closest(str(word), known)
     if meant is not None:
         return f"did you mean '{meant}'?"
     return f"known: {', '.join(sorted(known))}" if known else None

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from petacomm.base.errors import ConfigError, UserError
+from petacomm.base.text import shape_text
 from petacomm.base.typing import AnyArray
 from petacomm.mpi import MpiCommunicator, agree_on_errors
 from petacomm.mpi.communicator import Operation
@@ -128,7 +130,7 @@ def redistribute(plan: Redistribution, before: int, after: int) -> None:
     """Move an array. Collective."""
     rank = plan.comm.rank
     source, target = (
-        layout.local_array(_array(address, plan.dtype, (int(np.prod(layout.local_shape(rank))),)), rank)
+        layout.local_array(_array(address, plan.dtype, (math.prod(layout.local_shape(rank)),)), rank)
         for layout, address in ((plan.before, before), (plan.after, after))
     )
     plan.run(source, target)
@@ -167,7 +169,9 @@ def _rows(n_rows: int, address: int, width: int, dtype: int) -> AnyArray:
 
 def _array(address: int, dtype: npt.DTypeLike, shape: tuple[int, ...]) -> AnyArray:
     """Return memory of the program as an array."""
-    n_bytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
+    if max(*shape, n_bytes) >= 1 << 60:
+        raise ConfigError(f"{shape_text(shape)} values", mend="no memory holds as many: give fewer")
     if n_bytes < 0 or (n_bytes and not address):
         raise ConfigError(
             f"no memory for an array of {shape[0]}", mend="give a pointer, and a size of 0 or more"

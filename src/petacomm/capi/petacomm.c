@@ -137,6 +137,10 @@ static PyObject* call(const char* name, const char* format, ...) {
 #define NEEDS(plan) \
     if (!(plan)) return fail("a plan that was not made, or is freed")
 
+/* Before `*place` is written: what is made would be lost. */
+#define NEEDS_PLACE(place) \
+    if (!(place)) return fail("NULL in the place of what is to be written (give an address)")
+
 /* Keep a result in a structure of its own. */
 #define KEEP_IN(type, plan)                             \
     do {                                                \
@@ -150,6 +154,7 @@ static PyObject* call(const char* name, const char* format, ...) {
 
 int petacomm_plan_create(MPI_Comm comm, int64_t n_keys, const int64_t* keys, const char* algorithm,
                          petacomm_plan** plan) {
+    NEEDS_PLACE(plan);
     *plan = NULL;
     WITH_PYTHON(call("reduction_plan", "(iLLz)", (int)MPI_Comm_c2f(comm), (long long)n_keys, ADDRESS(keys),
                      algorithm),
@@ -197,11 +202,13 @@ int petacomm_plan_owners(petacomm_plan* plan, uint8_t* owned, int32_t* multiplic
 
 int petacomm_plan_n_global(petacomm_plan* plan, int64_t* n_global) {
     NEEDS(plan);
+    NEEDS_PLACE(n_global);
     WITH_PYTHON(PyObject_GetAttrString(plan->object, "n_global"), *n_global = PyLong_AsLongLong(result));
 }
 
 int petacomm_halo_create(MPI_Comm comm, int64_t n_owned, const int64_t* owned_keys, int64_t n_ghosts,
                          const int64_t* ghost_keys, petacomm_halo** halo) {
+    NEEDS_PLACE(halo);
     *halo = NULL;
     WITH_PYTHON(call("halo", "(iLLLL)", (int)MPI_Comm_c2f(comm), (long long)n_owned, ADDRESS(owned_keys),
                      (long long)n_ghosts, ADDRESS(ghost_keys)),
@@ -261,6 +268,7 @@ int petacomm_redistribution_create(MPI_Comm comm, int n_axes, const int64_t* sha
                                    const int64_t* grid_before, const int64_t* order_before,
                                    const int64_t* grid_after, const int64_t* order_after,
                                    int64_t element_bytes, petacomm_redistribution** plan) {
+    NEEDS_PLACE(plan);
     *plan = NULL;
     WITH_PYTHON(call("redistribution", "(iiLLLLLL)", (int)MPI_Comm_c2f(comm), n_axes, ADDRESS(shape),
                      ADDRESS(grid_before), ADDRESS(order_before), ADDRESS(grid_after), ADDRESS(order_after),
@@ -280,6 +288,7 @@ int petacomm_redistribute(petacomm_redistribution* plan, const void* before, voi
 
 int petacomm_reorder(MPI_Comm comm, int64_t n_targets, const int64_t* targets, const double* bytes,
                      MPI_Comm* reordered) {
+    NEEDS_PLACE(reordered);
     *reordered = MPI_COMM_NULL;
     WITH_PYTHON(call("reordered_handle", "(iLLL)", (int)MPI_Comm_c2f(comm), (long long)n_targets,
                      ADDRESS(targets), ADDRESS(bytes)),
@@ -294,20 +303,20 @@ static int release(PyObject* object, void* structure) {
 }
 
 int petacomm_plan_free(petacomm_plan** plan) {
-    petacomm_plan* given = *plan;
-    *plan = NULL;
+    petacomm_plan* given = plan ? *plan : NULL;
+    if (plan) *plan = NULL;
     return release(given ? given->object : NULL, given);
 }
 
 int petacomm_halo_free(petacomm_halo** halo) {
-    petacomm_halo* given = *halo;
-    *halo = NULL;
+    petacomm_halo* given = halo ? *halo : NULL;
+    if (halo) *halo = NULL;
     return release(given ? given->object : NULL, given);
 }
 
 int petacomm_redistribution_free(petacomm_redistribution** plan) {
-    petacomm_redistribution* given = *plan;
-    *plan = NULL;
+    petacomm_redistribution* given = plan ? *plan : NULL;
+    if (plan) *plan = NULL;
     return release(given ? given->object : NULL, given);
 }
 

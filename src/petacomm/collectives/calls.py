@@ -19,7 +19,7 @@ from petacomm.base.typing import AnyArray, Int64Array
 from petacomm.collectives.executor import ExecutionTraffic, execute_schedule
 from petacomm.collectives.operations import Reduction, combining_function, operation_name
 from petacomm.collectives.result_memory import require_result
-from petacomm.mpi.agreement import agree_on_errors
+from petacomm.mpi.agreement import agree_on_errors, require_communicator
 from petacomm.mpi.communicator import Communicator
 from petacomm.schedule import CollectiveCall, Schedule, ScheduleError, make_schedule, segmented
 from petacomm.schedule.catalogue import PUBLISHED
@@ -104,6 +104,7 @@ def broadcast(
     >>> result.values, result.traffic.messages
     (array([0, 1, 2]), 0)
     """
+    require_communicator(comm)
     only_read = isinstance(array, np.ndarray) and comm.rank == root and not array.flags.writeable
     target = array.copy() if only_read else array
     return _vector_collective(

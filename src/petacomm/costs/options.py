@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from petacomm.base.arguments import require_integer, require_real
 from petacomm.base.errors import ConfigError, did_you_mean
 from petacomm.mpi.persistent import TRANSPORT_EXCHANGES, Transport
 from petacomm.redistribution.indexed_rows import PACKINGS
@@ -43,6 +44,13 @@ class ReductionOptions:
 
     def error(self) -> ConfigError | None:
         """Return the error of options that are out of range; None if all are valid."""
+        try:
+            require_integer(self.n_threads, "n_threads", 1)
+            for name in ("buffer_keys", "radix", "mu"):
+                require_integer(getattr(self, name), name, -(2**63))
+            require_real(self.theta, "theta", -1e300, 1e300)
+        except ConfigError as error:
+            return error
         for kind, name, known in (
             ("transport", self.transport, TRANSPORTS),
             ("packing", self.packing, list(PACKINGS)),

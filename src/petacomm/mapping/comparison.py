@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from petacomm.base.arguments import require_instance, require_integer
 from petacomm.base.display import Displayed
 from petacomm.base.progress import Progress, SilentProgress
 from petacomm.base.typing import FloatArray
@@ -99,6 +100,9 @@ class MappingTask:
     routing: str = "minimal"
 
     def __post_init__(self) -> None:
+        require_instance(self.graph, "graph", CommunicationGraph, "read one by read_graph")
+        require_instance(self.resources, "resources", Resources, "give Resources(network, ranks_per_node)")
+        require_integer(self.seed, "seed", 0)
         if self.capacity is not None:
             object.__setattr__(self, "capacity", require_capacities(self.capacity, self.resources.network))
 
@@ -269,6 +273,7 @@ def map_ranks(
     >>> result.chosen.placement.n_ranks
     64
     """
+    require_instance(task, "task", MappingTask, "give MappingTask(graph, resources)")
     listener = progress or SilentProgress()
     if name == AUTO:
         candidates = [

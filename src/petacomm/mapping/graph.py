@@ -164,7 +164,7 @@ class CommunicationGraph(Displayed):
         CommunicationGraph
             Of `n_groups` ranks.
         """
-        groups = np.asarray(group_of)
+        groups = self._of_ranks(group_of, "group_of")
         ends = groups[self.sources], groups[self.targets]
         return CommunicationGraph.from_edges(n_groups, *ends, self.n_bytes)
 
@@ -180,7 +180,7 @@ class CommunicationGraph(Displayed):
         CommunicationGraph
             Of n ranks.
         """
-        chosen = np.asarray(ranks, np.int64)
+        chosen = self._some_ranks(ranks)
         number = np.full(self.n_ranks, -1, np.int64)
         number[chosen] = np.arange(len(chosen))
         source, target = number[self.sources], number[self.targets]
@@ -202,11 +202,26 @@ class CommunicationGraph(Displayed):
             Of all ranks.
         """
         inside = np.zeros(self.n_ranks, np.bool_)
-        inside[np.asarray(ranks, np.int64)] = True
+        inside[self._some_ranks(ranks)] = True
         kept = inside[self.sources] & inside[self.targets]
         return CommunicationGraph.from_edges(
             self.n_ranks, self.sources[kept], self.targets[kept], self.n_bytes[kept]
         )
+
+    def _of_ranks(self, values: npt.ArrayLike, name: str) -> Int64Array:
+        numbers = whole_array(values, name)
+        if numbers.shape != (self.n_ranks,):
+            what = f"has the shape {numbers.shape}, and the graph {self.n_ranks} ranks"
+            raise ConfigError(what, where=name, mend="give one for each rank")
+        return numbers
+
+    def _some_ranks(self, values: npt.ArrayLike) -> Int64Array:
+        ranks = whole_array(values, "ranks").ravel()
+        if len(ranks) and not 0 <= ranks.min() <= ranks.max() < self.n_ranks:
+            raise ConfigError(
+                f"one is not among the {self.n_ranks} ranks", where="ranks", mend="count from 0"
+            )
+        return ranks
 
     def traffic(self, nodes: npt.ArrayLike, n_nodes: int) -> Traffic:
         """Return the traffic between nodes if rank r is on ``nodes[r]``; each pair of nodes occurs once.
@@ -220,7 +235,7 @@ class CommunicationGraph(Displayed):
         -------
         Traffic
         """
-        between = self.grouped(nodes, n_nodes)
+        between = self.grouped(self._of_ranks(nodes, "nodes"), n_nodes)
         return Traffic(between.sources, between.targets, between.n_bytes)
 
     @cached_property

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from petacomm.base.arguments import require_instance
 from petacomm.base.errors import ConfigError
 from petacomm.base.files import write_text
 from petacomm.base.typing import FloatArray
@@ -42,6 +43,7 @@ def write_graph(graph: CommunicationGraph, path: str | os.PathLike[str]) -> Path
     >>> petacomm.read_graph(petacomm.write_graph(graph, "ring.mtx")).total_bytes
     200.0
     """
+    require_instance(graph, "graph", CommunicationGraph)
     path = Path(path)
     require_writable_format(path)
     write_text(path, _WRITERS[path.suffix](graph))

@@ -17,6 +17,7 @@ from typing import TextIO, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from petacomm.base.arguments import require_instance, require_integer, whole_numbers
 from petacomm.base.errors import ConfigError
 from petacomm.base.files import write_text
 from petacomm.base.text import shape_text
@@ -41,6 +42,7 @@ def mod(size: int, index: int, n: int) -> slice:
 
 
 _CONTIGUOUS: Slicer = div
+_STEPS = -(2**31), 2**31  # of shifts, so that none is too large for 64 bits
 
 
 def box(shape: Sequence[int]) -> Partition:
@@ -208,6 +210,7 @@ class Partition:
         ConfigError
             If the groups differ in number or size, or both boxes have the same root.
         """
+        require_instance(other, "other", Partition, "give a box")
         if other.root is self.root:
             raise ConfigError("a box is mapped onto itself", mend="make the application a box of its own")
         leaves, groups = list(self.leaves()), list(other.leaves())
@@ -229,16 +232,22 @@ class Partition:
 
         In three dimensions ``tilt(2, 0, 1)`` moves the task at (x, y, z) to (x, y, z + x).
         """
-        self._roll(axis, direction, np.arange(self.shape[direction]) * slope)
+        self._check_axes(axis, direction)
+        self._roll(
+            axis, direction, np.arange(self.shape[direction]) * require_integer(slope, "slope", *_STEPS)
+        )
 
     def shear(self, axis: int, direction: int, slope: int = 1) -> None:
         """Shift tasks cyclically along `direction` by their coordinate along `axis` times `slope`."""
-        self._roll(direction, axis, np.arange(self.shape[axis]) * slope)
+        self._check_axes(axis, direction)
+        self._roll(direction, axis, np.arange(self.shape[axis]) * require_integer(slope, "slope", *_STEPS))
 
     def zigzag(self, axis: int, direction: int, depth: int = 1, stride: int = 1) -> None:
         """Shift tasks along `axis` by 0 to `depth` in `stride` steps along `direction`, and back to 0."""
-        if stride < 1:
+        self._check_axes(axis, direction)
+        if require_integer(stride, "stride", *_STEPS) < 1:
             raise ConfigError(f"a stride of {stride}", mend="give 1 or more")
+        require_integer(depth, "depth", *_STEPS)
         distance = np.abs(np.arange(self.shape[direction]) % (2 * stride) - stride)
         self._roll(axis, direction, depth - distance * depth // stride)
 
@@ -255,7 +264,7 @@ class Partition:
 
     def transpose(self, axes: Sequence[int]) -> None:
         """Rearrange the tasks in the order of the box with permuted axes."""
-        if sorted(axes) != list(range(self.ndim)):
+        if sorted(whole_numbers(axes, "axes")) != list(range(self.ndim)):
             raise ConfigError(f"{list(axes)} are not the {self.ndim} axes", mend="name each once")
         self.tasks[...] = self.tasks.transpose(axes).copy().reshape(self.shape)
 
@@ -333,17 +342,26 @@ class Partition:
                 mend="each number must divide the size of its dimension",
             )
 
-    def _roll(self, axis: int, direction: int, shifts: npt.NDArray[np.integer]) -> None:
-        """Shift the tasks of each hyperplane normal to `direction` cyclically along `axis`."""
+    def _check_axes(self, axis: int, direction: int) -> None:
+        for name, value in (("axis", axis), ("direction", direction)):
+            if require_integer(value, name, *_STEPS) not in range(self.ndim):
+                what = f"{value} is none of the {self.ndim} dimensions of a box of {shape_text(self.shape)}"
+                raise ConfigError(what, where=name, mend=f"give 0 to {self.ndim - 1}")
         if axis == direction:
             raise ConfigError(f"tasks cannot move along dimension {axis} by where they are in it", mend=None)
+
+    def _roll(self, axis: int, direction: int, shifts: npt.NDArray[np.integer]) -> None:
+        """Shift the tasks of each hyperplane normal to `direction` cyclically along `axis`."""
         planes = np.moveaxis(self.tasks, (direction, axis), (0, 1))
         for plane, shift in zip(planes, shifts.tolist(), strict=True):
             plane[...] = np.roll(plane, shift, 0)
 
 
 def _checked_sizes(numbers: Sequence[int], what: str) -> tuple[int, ...]:
-    sizes = tuple(numbers)
+    try:
+        sizes = tuple(numbers)
+    except TypeError:
+        raise ConfigError(f"{what} of {numbers!r:.60}", mend="give whole numbers, 1 or more") from None
     if not sizes or not all(isinstance(size, int | np.integer) and size > 0 for size in sizes):
         raise ConfigError(f"{what} of {list(sizes)}", mend="give whole numbers, 1 or more")
     return tuple(int(size) for size in sizes)

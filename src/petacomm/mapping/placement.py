@@ -7,10 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from petacomm.base.arguments import require_integer, whole_array
 from petacomm.base.display import Displayed
 from petacomm.base.errors import ConfigError
 from petacomm.base.typing import Int64Array
 from petacomm.topology import Network, local_ranks
+from petacomm.topology.networks import require_network
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -37,7 +39,8 @@ class Placement(Displayed):
     --------
     >>> import petacomm
     >>> torus = petacomm.Torus((4, 2))
-    >>> petacomm.Placement.identity(torus, ranks_per_node=2).nodes.tolist()[:5]
+    >>> placement = petacomm.Placement.identity(torus, ranks_per_node=2)
+    >>> placement.nodes.tolist()[:5]
     [0, 0, 1, 1, 2]
     """
 
@@ -65,8 +68,8 @@ class Placement(Displayed):
             raise ConfigError(
                 f"{len(self.nodes)} ranks have a node and {len(self.slots)} a slot", mend="give both of each"
             )
-        if self.ranks_per_node < 1:
-            raise ConfigError(f"{self.ranks_per_node} ranks a node", mend="give 1 or more")
+        require_integer(self.ranks_per_node, "ranks_per_node", 1)
+        require_integer(self.n_nodes, "n_nodes", 0)
         _check_range(self.nodes, self.n_nodes, "node", f"nodes are 0 to {self.n_nodes - 1}")
         _check_range(self.slots, self.ranks_per_node, "slot", f"slots are 0 to {self.ranks_per_node - 1}")
         _check_distinct(self)
@@ -85,8 +88,13 @@ class Placement(Displayed):
         Returns
         -------
         Placement
+
+        Raises
+        ------
+        ConfigError
+            If there are more ranks than slots.
         """
-        count = network.n_nodes * ranks_per_node if n_ranks is None else n_ranks
+        count = _checked_count(network, ranks_per_node, n_ranks)
         return cls.from_slot_numbers(np.arange(count), network, ranks_per_node)
 
     @classmethod
@@ -102,14 +110,20 @@ class Placement(Displayed):
         n_ranks : int, optional
             By default as many as there are slots.
         seed : int
+            0 or more.
 
         Returns
         -------
         Placement
+
+        Raises
+        ------
+        ConfigError
+            If there are more ranks than slots, or the seed is below 0.
         """
+        count = _checked_count(network, ranks_per_node, n_ranks)
+        require_integer(seed, "seed", 0, 2**128 - 1)
         n_slots = network.n_nodes * ranks_per_node
-        count = n_slots if n_ranks is None else n_ranks
-        check_capacity(count, network, ranks_per_node)
         slot_numbers = np.random.Generator(np.random.Philox(seed)).permutation(n_slots)[:count]
         return cls.from_slot_numbers(slot_numbers, network, ranks_per_node)
 
@@ -132,7 +146,8 @@ class Placement(Displayed):
         ConfigError
             If a node has more ranks than slots, or is not in the network.
         """
-        chosen = np.asarray(nodes, np.int64)
+        require_network(network)
+        chosen = whole_array(nodes, "nodes")
         return cls(chosen, local_ranks(chosen), ranks_per_node, network.n_nodes)
 
     @classmethod
@@ -151,7 +166,9 @@ class Placement(Displayed):
         -------
         Placement
         """
-        numbers = np.asarray(slot_numbers, np.int64)
+        require_network(network)
+        require_integer(ranks_per_node, "ranks_per_node", 1)
+        numbers = whole_array(slot_numbers, "slot_numbers")
         check_capacity(len(numbers), network, ranks_per_node)
         return cls(numbers // ranks_per_node, numbers % ranks_per_node, ranks_per_node, network.n_nodes)
 
@@ -179,6 +196,15 @@ class Placement(Displayed):
 
     def __hash__(self) -> int:
         return hash((self.slot_numbers.tobytes(), self.ranks_per_node, self.n_nodes))
+
+
+def _checked_count(network: Network, ranks_per_node: int, n_ranks: int | None) -> int:
+    """Return the number of ranks, by default one a slot, after checking that they are none too many."""
+    require_network(network)
+    require_integer(ranks_per_node, "ranks_per_node", 1)
+    count = network.n_nodes * ranks_per_node if n_ranks is None else require_integer(n_ranks, "n_ranks", 0)
+    check_capacity(count, network, ranks_per_node)
+    return count
 
 
 def check_capacity(n_ranks: int, network: Network, ranks_per_node: int) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from petacomm.base.arguments import real_array, whole_array
+from petacomm.base.arguments import real_array, require_instance, whole_array
 from petacomm.base.errors import ConfigError
 from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.mapping.comparison import AUTO, MappingTask, map_ranks
@@ -18,6 +18,7 @@ from petacomm.mapping.node_counts import with_node_counts
 from petacomm.mapping.placement import Placement
 from petacomm.mapping.strategies import Resources
 from petacomm.mpi import Communicator, MpiCommunicator, agree_on_errors
+from petacomm.mpi.agreement import require_communicator
 from petacomm.topology import FatTree, TopologyManager, local_ranks
 from petacomm.topology.allocation import Allocation
 from petacomm.topology.detect import gather_allocation
@@ -111,9 +112,12 @@ def reorder(
     >>> mine.size == comm.size
     True
     """
+    require_communicator(comm)
     where = gather_allocation(comm) if allocation is None else allocation
     ranks = np.arange(comm.size)
     with agree_on_errors(comm):
+        require_instance(graph, "graph", CommunicationGraph, "make one by gather_graph")
+        require_instance(where, "allocation", TopologyManager)
         for name, n in (("graph", graph.n_ranks), ("allocation", where.n_ranks)):
             if n != comm.size:
                 raise ConfigError(
@@ -215,6 +219,7 @@ def neighbour_communicator(comm: Communicator, graph: CommunicationGraph) -> Any
     """
     if not isinstance(comm, MpiCommunicator):
         raise ConfigError("neighbours of a process without MPI", mend="start it by mpiexec")
+    require_instance(graph, "graph", CommunicationGraph, "make one by gather_graph")
     if graph.n_ranks != comm.size:
         raise ConfigError(
             f"the graph has {graph.n_ranks} ranks, the communicator {comm.size}", mend="give one of as many"

@@ -8,6 +8,7 @@ from typing import TypeAlias, TypeVar
 
 import numpy as np
 
+from petacomm.base.arguments import require_integer
 from petacomm.base.errors import ConfigError, require_known
 from petacomm.base.typing import Int64Array
 from petacomm.mapping import _mapping
@@ -16,6 +17,7 @@ from petacomm.mapping.node_orders import bisect_network, line_order
 from petacomm.mapping.placement import Placement, check_capacity
 from petacomm.network.routes import kernel_routes
 from petacomm.topology import Network
+from petacomm.topology.networks import require_network
 
 _MAX_SLOTS = 1 << 26
 # Improvement passes of each bisection.
@@ -48,6 +50,8 @@ class Resources:
     ranks_per_node: int = 1
 
     def __post_init__(self) -> None:
+        require_network(self.network)
+        require_integer(self.ranks_per_node, "ranks_per_node", -(2**100), 2**100)
         if not 1 <= self.ranks_per_node <= _MAX_SLOTS // self.network.n_nodes:
             raise ConfigError(
                 f"{self.network.n_nodes:,} nodes with {self.ranks_per_node:,} ranks a node",

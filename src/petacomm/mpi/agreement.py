@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from petacomm.base.errors import STOPS, UserError
+from petacomm.base.errors import STOPS, ConfigError, UserError
 from petacomm.base.phases import phase_of
 from petacomm.base.root_cause import root_cause
 
@@ -17,6 +17,15 @@ if TYPE_CHECKING:
 
 class RankError(RuntimeError):
     """Error of a rank that is no `UserError`, hence a defect; rank and traceback are its message."""
+
+
+def require_communicator(comm: Communicator, name: str = "comm") -> None:
+    """Raise a ConfigError unless an argument is a communicator; of mpi4py's it says how to make one."""
+    if not hasattr(comm, "persistent_exchange"):
+        what = f"must be a Communicator of petacomm, not {type(comm).__name__}"
+        raise ConfigError(
+            what, where=name, mend="give petacomm.world(), or petacomm.mpi.MpiCommunicator(comm) of mpi4py's"
+        )
 
 
 def agree(comm: Communicator, error: BaseException | None) -> None:
@@ -31,6 +40,7 @@ def agree(comm: Communicator, error: BaseException | None) -> None:
         Error of this rank. For want of memory or space it becomes a ResourceError; another one that is no
         `UserError`, a `RankError`.
     """
+    require_communicator(comm)
     if comm.size == 1:
         if error is not None:
             raise error
@@ -86,6 +96,7 @@ def agree_on_errors(comm: Communicator) -> Iterator[None]:
     For work that each rank does alone, such as reading its files; the block itself must not communicate
     (see `error_of`).
     """
+    require_communicator(comm)
     error: Exception | None = None
     try:
         yield

@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from petacomm.base.arguments import real_array, whole_array
+from petacomm.base.arguments import real_array, require_instance, whole_array
 from petacomm.base.errors import ConfigError, require_known
 from petacomm.base.typing import BoolArray, FloatArray, Int64Array
 from petacomm.topology import Torus
@@ -75,6 +75,7 @@ def link_loads(
     """
     require_known("unknown routing", routing, ROUTINGS)
     require_known("unknown tie", tie, TIES)
+    require_instance(grid, "grid", Torus, 'give a Torus: of switches "petacomm net" predicts')
     if not isinstance(traffic, Traffic):
         return _uniform(grid, float(traffic), routing, tie)
     table = np.zeros((grid.n_dimensions, 2, *grid.shape))

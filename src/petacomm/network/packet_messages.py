@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from petacomm.base.arguments import real_array, require_integer
 from petacomm.base.errors import ConfigError
 from petacomm.base.typing import BoolArray, FloatArray, Int32Array, Int64Array, UInt8Array
 
@@ -194,18 +195,19 @@ def all_to_all_columns(
     n_bytes: int | npt.ArrayLike, packets_per_visit: int, n_nodes: int, seed: int
 ) -> AllToAllColumns:
     """Return the columns of an all-to-all; raise a ConfigError if it is invalid."""
-    matrix = None if np.ndim(n_bytes) == 0 else np.ascontiguousarray(n_bytes, np.int64)
-    least = int(np.min(n_bytes))
-    if least < 0 or (matrix is None and least == 0) or int(np.max(n_bytes)) > _LARGEST_MESSAGE:
-        raise ConfigError(f"an all-to-all of {least} bytes", mend="give 1 or more, up to 1 TiB")
+    given = real_array(n_bytes, "n_bytes")
+    least, most = (0.0, 0.0) if not given.size else (float(given.min()), float(given.max()))
+    if not (least >= 0 and most <= _LARGEST_MESSAGE) or (given.ndim == 0 and least < 1):
+        raise ConfigError(f"an all-to-all of {least:g} bytes", mend="give 1 or more, up to 1 TiB")
+    matrix = None if given.ndim == 0 else np.ascontiguousarray(given, np.int64)
     if matrix is not None and matrix.shape != (n_nodes, n_nodes):
         raise ConfigError(
             f"bytes of shape {matrix.shape}", mend=f"give ({n_nodes}, {n_nodes}): from each node to each"
         )
-    if packets_per_visit < 1:
+    if require_integer(packets_per_visit, "packets_per_visit", -(2**63), 2**31 - 1) < 1:
         raise ConfigError(f"{packets_per_visit} packets a visit", mend="give 1 or more")
     order = np.random.default_rng(seed).permutation(n_nodes).astype(np.int32)
-    first = 0 if matrix is not None else int(np.asarray(n_bytes))
+    first = 0 if matrix is not None else int(given)
     return AllToAllColumns(order, first, matrix, packets_per_visit)
 
 

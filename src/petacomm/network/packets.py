@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
-from petacomm.base.arguments import require_integer
+from petacomm.base.arguments import require_instance, require_integer
 from petacomm.base.errors import ConfigError, require_known
 from petacomm.network._network import TorusHardware, simulate_all_to_all, simulate_messages
 from petacomm.network.hardware import Hardware
@@ -119,6 +119,8 @@ class PacketSimulator:
     def __init__(
         self, grid: Torus, hardware: Hardware, policy: RouterPolicy | str = "transit-first", seed: int = 1
     ) -> None:
+        require_instance(grid, "grid", Torus, "of switches there is SwitchSimulator")
+        require_instance(hardware, "hardware", Hardware, "give make_hardware(load_machine('bluegene-l'))")
         if isinstance(policy, str):
             require_known("unknown policy", policy, POLICIES)
             policy = POLICIES[policy]
@@ -184,6 +186,7 @@ class PacketSimulator:
             line or a message with a heading is not straight, or the dependencies are cyclic or of messages
             that the source does not receive.
         """
+        require_instance(messages, "messages", PacketMessages)
         columns = (*_checked(self.grid, messages), int(messages.segment))
         return self._run(self.hardware, simulate_messages, columns)
 

@@ -10,6 +10,7 @@ from functools import partial
 
 import numpy as np
 
+from petacomm.base.arguments import require_instance
 from petacomm.base.progress import Progress, SilentProgress
 from petacomm.base.typing import FloatArray
 from petacomm.network import closed_forms as forms
@@ -157,6 +158,9 @@ def predict_algorithms(
     >>> len(predictions) > 3
     True
     """
+    mend = "take both of CollectiveQuery(...).resolve()"
+    require_instance(call, "call", CollectiveCall, mend)
+    require_instance(model, "model", NetworkModel, mend)
     listener = progress or SilentProgress()
     algorithms, published = list_algorithms(call.collective), published_algorithm(call)
     for name in WIRES:

@@ -8,6 +8,7 @@ from typing import cast
 
 import numpy as np
 
+from petacomm.base.arguments import require_integer, require_text
 from petacomm.base.errors import ConfigError, require_known
 from petacomm.base.typing import Int64Array
 from petacomm.base.units import parse_quantity
@@ -95,6 +96,7 @@ class CollectiveQuery:
         """
         collective = self._collective()
         n_elements, itemsize = self._elements()
+        self._check_types()
         if self.ranks is not None:
             check_n_ranks(self.ranks)
         machine = load_machine(self.machine)
@@ -118,6 +120,15 @@ class CollectiveQuery:
                 mend="give a shape whose product is the number of ranks",
             )
         return call, NetworkModel(machine, hardware, network_number(machine, "link_bandwidth", "bandwidth"))
+
+    def _check_types(self) -> None:
+        require_integer(self.root, "root", 0)
+        if self.ranks is not None:
+            require_integer(self.ranks, "ranks", 1)
+        if self.shape is not None:
+            require_text(self.shape, "shape", 'write it like "8x8x8"')
+        if self.nodes is not None:
+            require_text(self.nodes, "nodes", 'write them like "0-15,32-47"')
 
     def _without_shape(
         self, collective: Collective, machine: Machine, n_elements: int, given: dict[str, int]
@@ -149,7 +160,7 @@ class CollectiveQuery:
             return 0, 1
         if self.n_bytes is None:
             raise ConfigError("--bytes is missing", mend="give --bytes 1024")
-        if self.n_bytes < 1:
+        if require_integer(self.n_bytes, "n_bytes", -(2**63), 2**80) < 1:
             raise ConfigError(f"{self.collective} of {self.n_bytes} bytes", mend="give 1 or more")
         itemsize = _ITEM_SIZES[self.element_type] if self.collective in ("reduce", "allreduce") else 1
         if self.n_bytes % itemsize:

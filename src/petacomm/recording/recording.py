@@ -165,9 +165,9 @@ class Recording(Displayed):
         ranks, found = self.groups[row["group"]].ranks, self._expanded.get((key, algorithm))
         if found is None:
             found = summed(_pair_rows(expand_collective(key, algorithm)), _BETWEEN)
+        rows = found
         if len(found) <= _MOST_KEPT:
-            self._expanded[key, algorithm] = found
-        rows = found.copy()
+            self._expanded[key, algorithm], rows = found, found.copy()
         for name in _COMMON:
             rows[name] = row[name]
         for name in ("source", "target"):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from petacomm.base.arguments import whole_numbers
+from petacomm.base.arguments import require_arrays, require_integer, whole_numbers
 from petacomm.base.errors import ConfigError
 from petacomm.base.text import shape_text
 from petacomm.base.typing import AnyArray
@@ -92,6 +92,7 @@ class ArrayLayout:
         -------
         int64 (ranks along the axis + 1,)
         """
+        require_integer(axis, "axis", -len(self.shape), len(self.shape) - 1)
         n, p = self.shape[axis], self.grid[axis]
         part = np.arange(p + 1, dtype=np.int64)
         return part * (n // p) + np.minimum(part, n % p)
@@ -170,6 +171,7 @@ class ArrayLayout:
         array
             C-contiguous.
         """
+        require_arrays(array=array)
         return array.transpose(self.order)
 
     def overlaps(self, box: Box) -> Iterator[tuple[int, Box]]:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from petacomm.base.arguments import whole_numbers
 from petacomm.base.typing import AnyArray
-from petacomm.mpi.agreement import agree
+from petacomm.mpi.agreement import agree, require_communicator
 from petacomm.mpi.autotuner import MethodChoice, choose_fastest
 from petacomm.mpi.communicator import Communicator
 from petacomm.redistribution.argument_checks import (
@@ -94,6 +94,7 @@ class ParallelFFT(MethodChoice):
         n_threads: int = 1,
         checks: Literal["every", "first"] = "every",
     ) -> None:
+        require_communicator(comm)
         self.comm, self.shape, self.dtype = comm, whole_numbers(shape, "shape"), np.dtype(dtype)
         self.grid = (comm.size,) if grid is None else whole_numbers(grid, "grid")
         self.method, self.n_threads, self.checks = method, n_threads, checks

@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from petacomm.base.arguments import require_integer
-from petacomm.base.errors import did_you_mean
+from petacomm.base.arguments import instance_error, require_integer
+from petacomm.base.errors import ConfigError, did_you_mean
 from petacomm.base.typing import AnyArray, Int32Array, Int64Array, UInt8Array
-from petacomm.mpi.agreement import agree
+from petacomm.mpi.agreement import agree, require_communicator
 from petacomm.mpi.autotuner import MethodChoice, choose_fastest
 from petacomm.mpi.communicator import Communicator, MpiCommunicator
 from petacomm.mpi.datatypes import Datatypes, MessageExchange, NeighborAlltoallwExchange, TypedBuffer
@@ -76,6 +76,7 @@ class LatticeField(MethodChoice):
         dtype: npt.DTypeLike = np.complex128,
         method: str = "auto",
     ) -> None:
+        require_communicator(comm)
         self.comm, self.lattice, self.kind, self.method = comm, lattice, kind, method
         self.dtype = np.dtype(dtype)
         agree(comm, self._argument_error())
@@ -149,7 +150,10 @@ class LatticeField(MethodChoice):
             self._exchanges[name, parity] = HALO_METHODS[name](self, parity, self._window)
         return self._exchanges[name, parity]
 
-    def _argument_error(self) -> DatatypeError | None:
+    def _argument_error(self) -> ConfigError | None:
+        error = instance_error(self.lattice, "lattice", Lattice, "give Lattice(shape, grid, comm.rank)")
+        if error is not None:
+            return error
         if self.kind not in OBJECTS:
             return DatatypeError(f"no object '{self.kind}'", mend=did_you_mean(self.kind, list(OBJECTS)))
         if self.dtype.char not in "FD":

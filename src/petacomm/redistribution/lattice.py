@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from petacomm.base.arguments import require_arrays, require_instance, require_integer
 from petacomm.base.typing import AnyArray, BoolArray, Int32Array, Int64Array
 from petacomm.redistribution.array_layout import ArrayLayout, DatatypeError
 
@@ -101,6 +102,7 @@ class Lattice:
         -------
         int
         """
+        self._require_direction(to)
         at = list(np.unravel_index(self.rank, self.grid))
         at[to.axis] = (at[to.axis] + (1 if to.up else -1)) % self.grid[to.axis]
         return int(np.ravel_multi_index(at, self.grid))
@@ -157,9 +159,14 @@ class Lattice:
         int64 (n,)
             In the order of the ghosts.
         """
+        self._require_direction(to)
         cut = self._face_slices(to)
         rows: Int64Array = self.index[cut][self.parity[cut] == parity]
         return rows
+
+    def _require_direction(self, to: LatticeDirection) -> None:
+        require_instance(to, "to", LatticeDirection, "give one of `directions`")
+        require_integer(to.axis, "axis", 0, len(self.shape) - 1)
 
     def _face_slices(self, to: LatticeDirection) -> tuple[slice, ...]:
         return (slice(None),) * to.axis + (slice(-1, None) if to.up else slice(0, 1),)
@@ -249,7 +256,17 @@ class Lattice:
         -------
         array (n_rows, ...)
             Ghosts are zero.
+
+        Raises
+        ------
+        DatatypeError
+            If there are not values on all sites.
         """
+        require_arrays(values=values)
+        if values.shape[: len(self.shape)] != self.shape:
+            raise DatatypeError(
+                f"values of shape {values.shape} on a lattice of {self.shape}", mend="give all sites"
+            )
         rows = np.zeros((self.n_rows, *values.shape[len(self.shape) :]), values.dtype)
         rows[self.index] = values[self.layout.box(self.rank)]
         return rows

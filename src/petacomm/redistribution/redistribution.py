@@ -8,8 +8,10 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from petacomm.base.arguments import instance_error
+from petacomm.base.errors import ConfigError
 from petacomm.base.typing import AnyArray
-from petacomm.mpi.agreement import agree
+from petacomm.mpi.agreement import agree, require_communicator
 from petacomm.mpi.autotuner import MethodChoice, choose_fastest
 from petacomm.mpi.communicator import Communicator
 from petacomm.redistribution.argument_checks import (
@@ -76,6 +78,7 @@ class Redistribution(MethodChoice):
         method: str = "auto",
         checks: Literal["every", "first"] = "every",
     ) -> None:
+        require_communicator(comm)
         self.comm, self.before, self.after = comm, before, after
         self.dtype, self.method, self.checks = np.dtype(dtype), method, checks
         agree(comm, self._argument_error())
@@ -87,8 +90,11 @@ class Redistribution(MethodChoice):
         self._pending: RedistributionExchange | None = None
         self._checked = False
 
-    def _argument_error(self) -> DatatypeError | None:
-        for layout in (self.before, self.after):
+    def _argument_error(self) -> ConfigError | None:
+        for name, layout in (("before", self.before), ("after", self.after)):
+            error = instance_error(layout, name, ArrayLayout, "give ArrayLayout(shape, grid)")
+            if error is not None:
+                return error
             if layout.n_ranks != self.comm.size:
                 return DatatypeError(
                     f"a grid of {layout.n_ranks} ranks, and {self.comm.size} processes",

@@ -62,7 +62,9 @@ class ReductionCall:
     def __str__(self) -> str:
         shape = shape_text(self.row) or "one"
         words = [self.verb, f"({self.op})", "of", self.dtype, "values,", shape, "a key"]
-        return " ".join(words + ["exact"] * self.exact + ["with an operation at owners"] * self.at_owners)
+        return " ".join(
+            words + ["exact"] * bool(self.exact) + ["with an operation at owners"] * self.at_owners
+        )
 
     def error(self, values: AnyArray, n_keys: int, rank: int) -> ReductionError | None:
         """Return the error of values of this rank that do not fit the plan; None if they fit."""

@@ -9,7 +9,7 @@ import numpy as np
 from petacomm.base.display import Displayed
 from petacomm.base.typing import AnyArray, Int32Array, Int64Array
 from petacomm.costs.options import ReductionOptions
-from petacomm.mpi.agreement import agree, require_same_text
+from petacomm.mpi.agreement import agree, require_communicator, require_same_text
 from petacomm.mpi.communicator import Communicator, Operation
 from petacomm.mpi.persistent import Transport
 from petacomm.reduction.call_checks import ReductionCall, as_rows, check_call
@@ -81,6 +81,7 @@ class Halo(Displayed):
         n_threads: int = 1,
         transport: Transport = "persistent",
     ) -> None:
+        require_communicator(comm)
         self.comm = comm
         options = ReductionOptions(n_threads=n_threads, transport=transport)
         agree(comm, options.error())

@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 
+from petacomm.base.arguments import require_arrays, require_instance
 from petacomm.base.typing import AnyArray, Int64Array
 from petacomm.mpi.communicator import Communicator
 from petacomm.redistribution.row_lists import RowLists
@@ -52,6 +53,7 @@ class OwnedRows:
     """
 
     def __init__(self, plan: ReductionPlan, n_threads: int = 1) -> None:
+        require_instance(plan, "plan", ReductionPlan)
         self.plan = plan
         self.n_threads = n_threads
         self.n_held = plan.index_map.n_keys
@@ -133,6 +135,7 @@ class OwnedRows:
         array (n_ghosts, ...)
             A copy.
         """
+        require_arrays(held=held)
         rows = np.empty((self.n_ghosts, *held.shape[1:]), held.dtype)
         if self.plan.allreduce_only and self._owned is not None:
             self._ghosts.take(_flat(held), _flat(rows), self.n_threads)

@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from petacomm.base.arguments import require_instance, whole_numbers
 from petacomm.base.display import Displayed
 from petacomm.base.errors import ConfigError, UserError, did_you_mean
 from petacomm.base.timers import Timers
@@ -131,8 +132,8 @@ class ReductionPlan(Displayed):
         checks: Checks = "every",
         comm: Communicator | None = None,
     ) -> None:
-        self.index_map = index_map
-        self.comm: Communicator = index_map.comm if comm is None else comm
+        require_instance(index_map, "index_map", IndexMap, "give IndexMap(comm, keys)")
+        self.index_map, self.comm = index_map, index_map.comm if comm is None else comm
         self.algorithm = algorithm
         self.setup = setup
         self.checks = checks
@@ -309,7 +310,7 @@ class ReductionPlan(Displayed):
         array
             Uninitialised.
         """
-        self.choose(row_width(shape), dtype)
+        self.choose(row_width(whole_numbers(shape, "shape")), dtype)
         return self._executor.empty(shape, dtype)
 
     def allreduce(

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from petacomm.base.arguments import require_instance
 from petacomm.base.distinct import distinct
 from petacomm.base.typing import BoolArray, Int64Array
 from petacomm.schedule.atoms import AtomRows, Atoms, atom_rows, find_atoms, round_error
@@ -50,6 +51,7 @@ def check_schedule(schedule: Schedule) -> None:
     >>> import petacomm
     >>> petacomm.check_schedule(petacomm.make_schedule(petacomm.CollectiveCall("broadcast", 5, 10)))
     """
+    require_instance(schedule, "schedule", Schedule, "make one by make_schedule")
     atoms = find_atoms(schedule)
     if schedule.collective in ("broadcast", "alltoall"):
         _check_moves(schedule, atoms)

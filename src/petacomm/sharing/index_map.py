@@ -7,7 +7,7 @@ import numpy as np
 from petacomm.base.display import Displayed
 from petacomm.base.errors import UserError
 from petacomm.base.typing import AnyArray, Int32Array, Int64Array
-from petacomm.mpi.agreement import agree
+from petacomm.mpi.agreement import agree, require_communicator
 from petacomm.mpi.communicator import Communicator
 from petacomm.sharing._sharing import find_sorted
 
@@ -52,6 +52,7 @@ class IndexMap(Displayed):
         return {"rank": self.comm.rank, "n_ranks": self.comm.size, "n_keys": self.n_keys}
 
     def __init__(self, comm: Communicator, keys: Int64Array, n_total: int | None = None) -> None:
+        require_communicator(comm)
         agree(comm, key_error(comm.rank, keys, n_total))
         self.comm = comm
         self.keys = np.ascontiguousarray(keys)
@@ -113,6 +114,7 @@ def key_error(rank: int, keys: AnyArray, n_total: int | None = None) -> Reductio
 
 def communicator_error(index_map: IndexMap, comm: Communicator) -> ReductionError | None:
     """Return the error of an index map on another communicator than that of its plan; None on the same."""
+    require_communicator(comm)
     if index_map.comm is comm:
         return None
     return ReductionError(

@@ -18,11 +18,11 @@ from typing import TextIO
 import numpy as np
 import numpy.typing as npt
 
-from petacomm.base.arguments import whole_array
+from petacomm.base.arguments import require_integer, whole_array
 from petacomm.base.display import Displayed
 from petacomm.base.errors import ConfigError
 from petacomm.base.typing import Int64Array
-from petacomm.topology.networks import Network, network_shape
+from petacomm.topology.networks import Network, network_shape, require_network
 from petacomm.topology.rectangle import bounding_box
 from petacomm.topology.torus import Torus
 
@@ -97,6 +97,7 @@ class TopologyManager(Displayed):
         source: str = "declared",
     ) -> None:
         self.network = network
+        require_network(network)
         self.nodes = whole_array(nodes, "nodes").ravel().copy()
         self.slots = local_ranks(self.nodes) if slots is None else whole_array(slots, "slots").ravel().copy()
         self.hosts = None if hosts is None else tuple(hosts)
@@ -133,8 +134,16 @@ class TopologyManager(Displayed):
         Returns
         -------
         TopologyManager
+
+        Raises
+        ------
+        ConfigError
+            If there are more ranks than room for them.
         """
-        count = network.n_nodes * ranks_per_node if n_ranks is None else n_ranks
+        require_network(network)
+        require_integer(ranks_per_node, "ranks_per_node", 1)
+        room = network.n_nodes * ranks_per_node
+        count = room if n_ranks is None else require_integer(n_ranks, "n_ranks", 1, room)
         nodes, slots = np.divmod(np.arange(count), ranks_per_node)
         return cls(network, nodes, slots)
 

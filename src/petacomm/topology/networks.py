@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import numpy.typing as npt
 
+from petacomm.base.arguments import require_instance
 from petacomm.base.errors import ConfigError, did_you_mean
 from petacomm.base.typing import Int64Array
 from petacomm.topology.machine import Machine
@@ -28,6 +29,13 @@ class Network(Protocol):
         """Return the links from one node to another, in order: int64 (hops,)."""
 
 
+def require_network(network: Network, name: str = "network") -> None:
+    """Raise a ConfigError unless an argument is a network."""
+    if not (hasattr(network, "n_nodes") and hasattr(network, "n_links")):
+        what = f"must be a network, not {type(network).__name__}"
+        raise ConfigError(what, where=name, mend="give a Torus, or one of make_network(load_machine(...))")
+
+
 def network_shape(network: Network) -> tuple[int, ...]:
     """Return the dimensions of a network in the order of its node numbers, the last one running fastest.
 
@@ -43,6 +51,7 @@ def network_shape(network: Network) -> tuple[int, ...]:
     return (network.n_nodes,)
 
 
+_MACHINE = "give one of load_machine"
 _KINDS = {
     "torus": ("shape",),
     "mesh": ("shape",),
@@ -153,6 +162,7 @@ def make_network(machine: Machine, **overrides: Any) -> Network:
     >>> network.n_nodes
     512
     """
+    require_instance(machine, "machine", Machine, _MACHINE)
     table = {**machine.network, **overrides}
     kind = table.get("kind")
     if kind not in _KINDS:

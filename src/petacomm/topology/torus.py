@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from petacomm.base.arguments import whole_numbers
+from petacomm.base.arguments import require_integer, whole_array, whole_numbers
 from petacomm.base.errors import ConfigError
 from petacomm.base.text import shape_text
 from petacomm.base.typing import Int64Array
@@ -125,7 +125,7 @@ class Torus:
         ConfigError
             If a coordinate lies outside a dimension that does not wrap, or there is not one for each.
         """
-        position = np.array(coordinates, np.int64)
+        position = np.array(whole_array(coordinates, "coordinates"))
         if not position.ndim or position.shape[-1] != self.n_dimensions:
             raise ConfigError(
                 f"coordinates of shape {position.shape} in {self}",
@@ -153,6 +153,7 @@ class Torus:
         -------
         int64 (...)
         """
+        self._check_step(dimension, direction)
         position = self.coordinates(node)
         column = position[..., dimension] + direction
         size = self.shape[dimension]
@@ -174,6 +175,7 @@ class Torus:
         -------
         int64 (...)
         """
+        self._check_step(dimension, direction)
         position = self.coordinates(node)
         sources = self._sources[dimension]
         position[..., dimension] -= direction < 0 and not self.wrap[dimension]
@@ -184,6 +186,11 @@ class Torus:
             return np.full(exists.shape, -1, np.int64)
         number = np.ravel_multi_index(tuple(np.moveaxis(position, -1, 0)), sources)
         return np.where(exists, self._first[2 * dimension + (direction < 0)] + number, -1)
+
+    def _check_step(self, dimension: int, direction: int) -> None:
+        require_integer(dimension, "dimension", 0, self.n_dimensions - 1)
+        if direction not in (1, -1):
+            raise ConfigError(f"{direction!r:.60} is no direction", where="direction", mend="give 1 or -1")
 
     def link_ends(self) -> tuple[Int64Array, Int64Array]:
         """Return the source and the target node of each link: int64 (n_links,) each.

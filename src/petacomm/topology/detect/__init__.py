@@ -76,6 +76,10 @@ def detect_allocation(
     >>> manager.n_ranks
     4
     """
+    if not isinstance(environ, Mapping):
+        raise ConfigError(
+            f"must be a mapping, not {type(environ).__name__}", where="environ", mend="os.environ"
+        )
     if environ.get("PJM_NODE_X") or environ.get("PJM_MPI_SHAPE_X"):
         return fujitsu.pjm_allocation(environ)
     if environ.get("SLURM_JOB_NODELIST"):
