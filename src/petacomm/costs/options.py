@@ -48,7 +48,8 @@ class ReductionOptions:
             require_integer(self.n_threads, "n_threads", 1)
             for name in ("buffer_keys", "radix", "mu"):
                 require_integer(getattr(self, name), name, -(2**63))
-            require_real(self.theta, "theta", -1e300, 1e300)
+            if not isinstance(self.theta, float):  # of which the sign is seen below
+                require_real(self.theta, "theta", -1e300, 1e300)
         except ConfigError as error:
             return error
         for kind, name, known in (
