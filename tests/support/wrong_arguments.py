@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import math
 import mmap
 import re
 import resource
@@ -37,6 +38,7 @@ WORDS = [
     *("minimal", "valiant", "ugal"),
 ]
 LENGTHS = [0, 1, 2, 3, 4, 6, 8, 18, 64]
+MOST_ELEMENTS = 1 << 24  # of an array: those of five axes would take all memory
 
 
 class Guarded:
@@ -170,6 +172,8 @@ class Wrong:
             return None if self.rng.integers(3) == 0 else self.of_kind(kind.removesuffix(" | None"))
         if found := re.match(r"(?:numpy\.)?ndarray\[dtype=(\w+), shape=\(([^)]*)\)", kind):
             shape = [self.pick(self.lengths) for _ in found[2].split(",") if _.strip()]
+            while math.prod(shape) > MOST_ELEMENTS:
+                shape[shape.index(max(shape))] = 2
             flat = [self.element(np.dtype(found[1])) for _ in range(min(3, int(np.prod(shape))))]
             made = np.zeros(shape, found[1])
             made.flat[: len(flat)] = flat

@@ -50,11 +50,14 @@ def healpy_columns(maps: Any, nest: bool) -> tuple[FloatArray, Healpix]:
     Raises
     ------
     DataError
-        If the number of pixels is none of HEALPix, a value is infinite, or the array has a unit.
+        If the number of pixels is none of HEALPix, a value is infinite or complex, or the array has a unit.
     """
     if any(quantity_of(one) is not None for one in (maps, *(maps if isinstance(maps, list | tuple) else ()))):
         raise DataError("the maps have a unit", mend='give plain numbers and unit=, as unit="uK"')
-    plain = np.ma.filled(np.ma.asarray(maps, np.float64), np.nan)
+    given = np.ma.asarray(maps)
+    if np.iscomplexobj(given):
+        raise DataError("the maps are complex", mend="give their real or imaginary parts")
+    plain = np.ma.filled(given.astype(np.float64, copy=False), np.nan)
     values = np.atleast_2d(plain).astype(np.float64, copy=True)
     n_side = round((values.shape[-1] / 12) ** 0.5)
     if values.ndim != 2 or not values.size or 12 * n_side**2 != values.shape[-1]:

@@ -55,6 +55,7 @@ def test_units_and_conventions_are_those_of_files():
     [
         (np.ones(13), {}, DataError, "n_side"),
         (np.full(12, np.inf), {}, DataError, "infinite"),
+        (np.full(12, 1j), {}, DataError, "complex"),
         (np.ones((5, 12)), {}, ConfigError, "names"),
         (np.ones(12), {"names": "IQ"}, ConfigError, "2 names"),
         (np.ones(12), {"frame": "galatic"}, ConfigError, "galactic"),
