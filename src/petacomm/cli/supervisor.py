@@ -21,6 +21,7 @@ from petacomm.base.launcher import launched_rank, launched_size
 
 _PR_SET_PDEATHSIG = 1  # of <sys/prctl.h>
 _FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+_AWAITED = (*_FORWARDED, signal.SIGCHLD)
 _MENDS = {
     signal.SIGKILL: "the system does so where memory is short: use more nodes, fewer processes on each, or "
     "fewer threads",
@@ -44,8 +45,11 @@ def supervise(prog: str) -> None:
     if not wanted or sys.platform != "linux" or launched_size() == 1:
         return
     note, parent = phases.share_note(), os.getpid()
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a launcher may ignore it; then none could be awaited
     child = os.fork()
     if child == 0:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         _end_with(parent)
         return
     try:  # whatever happens, the parent must not return into the command
@@ -82,16 +86,8 @@ def end_by_signal(number: int) -> None:
 
 def _watch(child: int, note: mmap.mmap, prog: str) -> int:
     """Wait for a process, tell its end unless it was told, and return its exit code or minus a signal."""
-    asked: set[int] = set()
-
-    def forward(number: int, _: object) -> None:
-        asked.add(number)
-        os.kill(child, number)
-
-    for number in _FORWARDED:
-        signal.signal(number, forward)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # from a terminal, the child gets it as well
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    code, asked = _wait_and_forward(child)
     when = phases.read_note(note)
     if -code in {*asked, signal.SIGINT}:  # before it could tell of it, as while MPI starts
         if launched_rank() == "0" and when:
@@ -102,6 +98,22 @@ def _watch(child: int, note: mmap.mmap, prog: str) -> int:
         return code
     print(f"{prog}: error: {_end_of(child, code, when or 'at its end')}", file=sys.stderr, flush=True)
     return code if code < 0 else -signal.SIGTERM
+
+
+def _wait_and_forward(child: int) -> tuple[int, set[int]]:
+    """Return the exit code of a process, or minus its signal, and the signals passed on to it until then.
+
+    All that is awaited is blocked: a handler that runs just before `os.waitpid` begins would be too late.
+    """
+    asked: set[int] = set()
+    while True:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status), asked
+        number = signal.sigwait(_AWAITED)
+        if number != signal.SIGCHLD:
+            asked.add(number)
+            os.kill(child, number)
 
 
 def _end_of(process: int, code: int, when: str) -> UserError:

@@ -128,3 +128,20 @@ time.sleep(30)
     environ = os.environ | {"PMI_RANK": "0", "PMI_SIZE": "2"}
     ended = run_command([sys.executable, "-c", program], env=environ)
     assert ended.returncode == -signal.SIGTERM and ended.stderr == said
+
+
+def test_a_signal_sent_before_the_child_is_waited_for_is_passed_on():
+    """Even where the launcher left SIGTERM blocked and SIGCHLD ignored."""
+    program = """
+import os, signal, time
+from petacomm.cli.supervisor import supervise
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+os.kill(os.getpid(), signal.SIGTERM)
+supervise("petamap")
+signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+time.sleep(30)
+"""
+    environ = os.environ | {"PMI_RANK": "0", "PMI_SIZE": "2"}
+    ended = run_command([sys.executable, "-c", program], env=environ, timeout=20)
+    assert ended.returncode == -signal.SIGTERM and ended.stderr == "petamap: ended by SIGTERM\n"
