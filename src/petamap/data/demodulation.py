@@ -24,9 +24,11 @@ from petacomm.base.name_patterns import choose_names
 from petacomm.base.options import option
 from petacomm.base.typing import FloatArray, UInt8Array
 from petamap.data.checks import check_given, error_location
+from petamap.data.derived_signal import DerivedSignal
 from petamap.data.low_pass import LowPass, LowPassOptions, design_low_pass, low_pass_length
-from petamap.data.observation import AzimuthTrack, Flags, Noise, Observation, Signal
-from petamap.data.sample_filter import EdgeFlags, FilteredFlags, SampleFilter, read_held
+from petamap.data.node_reads import Read
+from petamap.data.observation import AzimuthTrack, Flags, Noise, Observation, flag_reads
+from petamap.data.sample_filter import EdgeFlags, FilteredFlags, SampleFilter, read_held, recorded_inputs
 from petamap.data.source import SourceContext
 from petamap.data.time_constants import check_no_templates
 from petamap.noise.common_modes import CommonNoise
@@ -49,27 +51,25 @@ class DemodulationOptions(LowPassOptions):
 
 
 @dataclass(frozen=True, eq=False)
-class DemodulatedSignal:
+class DemodulatedSignal(DerivedSignal):
     """Streams of a signal behind a rotating plate (implements `Signal`).
 
     Attributes
     ----------
-    signal : Signal
-        Of `n_samp` samples of each detector.
     plate : UniformPlate or SampledPlate
     low_pass : SampleFilter
     n_samp : int
+        Of `signal`.
     """
 
-    signal: Signal
     plate: HalfWavePlate
     low_pass: SampleFilter
     n_samp: int
 
-    @property
-    def of_sky(self) -> bool:
-        """Whether it is a simulated sky alone."""
-        return bool(getattr(self.signal, "of_sky", False))
+    def inputs(self, detector: int, start: int, stop: int) -> tuple[int, int, int]:
+        """Return the detector and the samples of `signal` that samples [start, stop) of one are made of."""
+        number = detector // len(STREAMS)
+        return number, *recorded_inputs(self.low_pass, start, stop, self.n_samp)
 
     def add_signal(self, detector: int, start: int, stop: int, out: FloatArray) -> None:
         """Add samples [start, stop) of a stream to `out`, float64 (stop - start,)."""
@@ -98,6 +98,11 @@ class StreamFlags:
 
     flags: Flags
     stride: int = 1
+
+    def flag_reads(self, detector: int, start: int, stop: int) -> list[Read]:
+        """Return what is read of files for samples [start, stop) of a stream."""
+        end = max(start, stop - 1) * self.stride + 1
+        return flag_reads([self.flags], detector // len(STREAMS), start * self.stride, end)
 
     def or_flags(self, detector: int, start: int, stop: int, out: UInt8Array) -> None:
         """Set `out`, uint8 (stop - start,), to 1 for bad samples of [start, stop)."""

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from petacomm.base.typing import FloatArray
-from petacomm.mpi import Communicator
-from petamap.data.node_reads import Read
-from petamap.data.observation import Noise, Observation, Signal, share_signals, signal_reads
+from petamap.data.derived_signal import DerivedSignal
+from petamap.data.observation import Noise, Observation
 from petamap.noise.common_modes import CommonNoise
 from petamap.noise.model import EstimatedPsd, InverseLags, NoiseModel, OneOverF, TabulatedPsd, noise_key
 from petamap.sky.map_units import temperature_factor
@@ -44,46 +43,21 @@ def _in_kelvin(one: Observation) -> Observation:
 
 
 @dataclass(frozen=True, eq=False)
-class ScaledSignal:
+class ScaledSignal(DerivedSignal):
     """Signal in another unit (implements `Signal`).
 
     Attributes
     ----------
-    signal : Signal
     factor : float
         Value of the unit of `signal` in this one.
     """
 
-    signal: Signal
     factor: float
-
-    @property
-    def of_sky(self) -> bool:
-        """Whether it is a simulated sky alone."""
-        return bool(getattr(self.signal, "of_sky", False))
-
-    @property
-    def any_order(self) -> bool:
-        """Whether samples are had as quickly in any order."""
-        return bool(getattr(self.signal, "any_order", False))
 
     @property
     def in_memory(self) -> bool:
         """Whether samples are had for a copy of memory."""
         return bool(getattr(self.signal, "in_memory", False))
-
-    @property
-    def shared_sky(self) -> object:
-        """What the ranks of a node share of it, if anything."""
-        return getattr(self.signal, "shared_sky", None)
-
-    def share(self, comm: Communicator) -> None:
-        """Make once on each node what ranks can share. Collective."""
-        share_signals([[[self.signal]]], comm)
-
-    def signal_reads(self, detector: int, start: int, stop: int) -> list[Read]:
-        """Return what is read of files for samples [start, stop) of a detector."""
-        return signal_reads([self.signal], detector, start, stop)
 
     def add_signal(self, detector: int, start: int, stop: int, out: FloatArray) -> None:
         """Add samples [start, stop) of a detector to `out`, float64 (stop - start,)."""

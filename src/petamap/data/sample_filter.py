@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from petacomm.base.typing import FloatArray, UInt8Array
-from petacomm.mpi import Communicator
+from petamap.data.derived_signal import DerivedSignal
 from petamap.data.node_reads import Read
-from petamap.data.observation import Flags, Noise, Signal, flag_reads, share_signals, signal_reads
+from petamap.data.observation import Flags, Noise, Signal, flag_reads
 from petamap.noise.model import NoiseModel, TabulatedPsd, noise_key
 from petamap.noise.toeplitz import sampled_psd
 
@@ -71,40 +71,23 @@ Filters = Sequence[SampleFilter | None]  # of each detector; None: its stream is
 
 
 @dataclass(frozen=True, eq=False)
-class FilteredSignal:
+class FilteredSignal(DerivedSignal):
     """Signal behind a filter (implements `Signal`); before the first sample and after the last, it is held.
 
     Attributes
     ----------
-    signal : Signal
-        Of `n_samp` samples.
     filters : sequence of SampleFilter or None
         Of each detector, with stride 1.
     n_samp : int
+        Of `signal`.
     """
 
-    signal: Signal
     filters: Filters
     n_samp: int
 
-    @property
-    def of_sky(self) -> bool:
-        """Whether it is a simulated sky alone."""
-        return bool(getattr(self.signal, "of_sky", False))
-
-    @property
-    def shared_sky(self) -> object:
-        """What the ranks of a node share of it, if anything."""
-        return getattr(self.signal, "shared_sky", None)
-
-    def share(self, comm: Communicator) -> None:
-        """Make once on each node what ranks can share. Collective."""
-        share_signals([[[self.signal]]], comm)
-
-    def signal_reads(self, detector: int, start: int, stop: int) -> list[Read]:
-        """Return what is read of files for samples [start, stop) of a detector."""
-        begin, end = _inputs(self.filters[detector], start, stop, self.n_samp)
-        return signal_reads([self.signal], detector, begin, end)
+    def inputs(self, detector: int, start: int, stop: int) -> tuple[int, int, int]:
+        """Return the detector and the samples of `signal` that samples [start, stop) of one are made of."""
+        return detector, *recorded_inputs(self.filters[detector], start, stop, self.n_samp)
 
     def add_signal(self, detector: int, start: int, stop: int, out: FloatArray) -> None:
         """Add samples [start, stop) of a detector to `out`, float64 (stop - start,)."""
@@ -117,7 +100,7 @@ class FilteredSignal:
         )
 
 
-def _inputs(chosen: SampleFilter | None, start: int, stop: int, n_samp: int) -> tuple[int, int]:
+def recorded_inputs(chosen: SampleFilter | None, start: int, stop: int, n_samp: int) -> tuple[int, int]:
     """Return the range of recorded samples that a filter takes for samples [start, stop)."""
     begin, end = (start, stop) if chosen is None else chosen.inputs(start, stop)
     return max(0, min(begin, n_samp - 1)), min(n_samp, max(end, 1))
@@ -150,7 +133,7 @@ class FilteredFlags:
 
     def flag_reads(self, detector: int, start: int, stop: int) -> list[Read]:
         """Return what is read of files for samples [start, stop) of a detector."""
-        begin, end = _inputs(self.filters[detector], start, stop, self.n_samp)
+        begin, end = recorded_inputs(self.filters[detector], start, stop, self.n_samp)
         return flag_reads([self.flags], detector, begin, end)
 
     def or_flags(self, detector: int, start: int, stop: int, out: UInt8Array) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 from petacomm.base.name_patterns import choose_names
 from petacomm.base.options import option
 from petacomm.base.typing import Float32Array, FloatArray, Int32Array, UInt8Array, UInt32Array
-from petacomm.mpi import Communicator
+from petamap.data.derived_signal import DerivedSignal
 from petamap.data.node_reads import Read
-from petamap.data.observation import Observation, flag_reads, share_signals, signal_reads
+from petamap.data.observation import Flags, Noise, Observation, flag_reads
 from petamap.data.source import SourceContext
 from petamap.noise.model import NoiseModel
 from petamap.pointing.protocol import Pointing
@@ -77,9 +77,9 @@ def _with_detectors(observation: Observation, kept: set[str]) -> Observation:
         observation,
         detectors=tuple(observation.detectors[number] for number in numbers),
         pointing=_chosen_pointing(observation.pointing, numbers),
-        signals=tuple(ChosenDetectors(signal, numbers) for signal in observation.signals),
-        flags=tuple(ChosenDetectors(flags, numbers) for flags in observation.flags),
-        noise=ChosenDetectors(observation.noise, numbers) if observation.noise else None,
+        signals=tuple(ChosenSignal(signal, numbers) for signal in observation.signals),
+        flags=tuple(ChosenFlags(flags, numbers) for flags in observation.flags),
+        noise=ChosenNoise(observation.noise, numbers) if observation.noise else None,
     )
 
 
@@ -90,53 +90,76 @@ def _chosen_pointing(pointing: Pointing | None, numbers: tuple[int, ...]) -> Poi
 
 
 @dataclass(frozen=True, eq=False)
-class ChosenDetectors:
-    """Signal, flags or noise of some detectors of an observation (implements what `part` does).
+class ChosenSignal(DerivedSignal):
+    """Signal of some detectors (implements `Signal`).
 
     Attributes
     ----------
-    part : Signal, Flags or Noise
     numbers : tuple of int
-        Number in `part` of each detector.
+        Number in `signal` of each detector.
     """
 
-    part: Any
     numbers: tuple[int, ...]
 
     @property
-    def shared_sky(self) -> object:
-        """What the ranks of a node share of it, if anything."""
-        return getattr(self.part, "shared_sky", None)
+    def in_memory(self) -> bool:
+        """Whether samples are had for a copy of memory."""
+        return bool(getattr(self.signal, "in_memory", False))
 
-    def share(self, comm: Communicator) -> None:
-        """Make once on each node what ranks can share. Collective."""
-        share_signals([[[self.part]]], comm)
-
-    def signal_reads(self, detector: int, start: int, stop: int) -> list[Read]:
-        """Return what is read for samples [start, stop) of the signal of a detector."""
-        return signal_reads([self.part], self.numbers[detector], start, stop)
-
-    def flag_reads(self, detector: int, start: int, stop: int) -> list[Read]:
-        """Return what is read for samples [start, stop) of the flags of a detector."""
-        return flag_reads([self.part], self.numbers[detector], start, stop)
+    def inputs(self, detector: int, start: int, stop: int) -> tuple[int, int, int]:
+        """Return the detector and the samples of `signal` that samples [start, stop) of one are made of."""
+        return self.numbers[detector], start, stop
 
     def add_signal(self, detector: int, start: int, stop: int, out: FloatArray) -> None:
         """Add samples [start, stop) of a detector to `out`, float64 (stop - start,)."""
-        self.part.add_signal(self.numbers[detector], start, stop, out)
+        self.signal.add_signal(self.numbers[detector], start, stop, out)
+
+
+@dataclass(frozen=True, eq=False)
+class ChosenFlags:
+    """Flags of some detectors (implements `Flags`).
+
+    Attributes
+    ----------
+    flags : Flags
+    numbers : tuple of int
+        Number in `flags` of each detector.
+    """
+
+    flags: Flags
+    numbers: tuple[int, ...]
+
+    def flag_reads(self, detector: int, start: int, stop: int) -> list[Read]:
+        """Return what is read for samples [start, stop) of the flags of a detector."""
+        return flag_reads([self.flags], self.numbers[detector], start, stop)
 
     def or_flags(self, detector: int, start: int, stop: int, out: UInt8Array) -> None:
         """Set `out`, uint8 (stop - start,), to 1 for bad samples of [start, stop)."""
-        self.part.or_flags(self.numbers[detector], start, stop, out)
+        self.flags.or_flags(self.numbers[detector], start, stop, out)
+
+
+@dataclass(frozen=True, eq=False)
+class ChosenNoise:
+    """Noise of some detectors (implements `Noise`).
+
+    Attributes
+    ----------
+    noise : Noise
+    numbers : tuple of int
+        Number in `noise` of each detector.
+    """
+
+    noise: Noise
+    numbers: tuple[int, ...]
 
     @property
     def same_in_intervals(self) -> bool:
         """Whether models are the same in all intervals."""
-        return bool(getattr(self.part, "same_in_intervals", False))
+        return bool(getattr(self.noise, "same_in_intervals", False))
 
     def noise_model(self, detector: int, interval: int) -> NoiseModel:
         """Return the noise model of a detector in an interval."""
-        model: NoiseModel = self.part.noise_model(self.numbers[detector], interval)
-        return model
+        return self.noise.noise_model(self.numbers[detector], interval)
 
 
 class ChosenPointing:

@@ -16,7 +16,7 @@ from petacomm.base.errors import DataError
 from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.base.units import ARCSEC
 from petamap.pointing import _pointing, quaternion
-from petamap.pointing.unit_knots import LARGEST_STEP, align_knots, unit_pieces, unit_quaternions
+from petamap.pointing.unit_knots import LARGEST_STEP, align_knots, unit_knots, unit_quaternions
 
 Order = Literal["slerp", "cubic"]
 
@@ -204,7 +204,7 @@ class PiecewiseBoresight:
         knots = np.concatenate([piece.knots for piece in self.pieces])
         bounds = np.cumsum([0, *(len(piece.knots) for piece in self.pieces)]).tolist()
         turned = quaternion.multiply(rotation, knots)
-        return laid_pieces(
+        return piecewise_boresight(
             [turned[begin:end] for begin, end in pairwise(bounds)],
             [(piece.n_samp, piece.spacing, piece.offset, piece.order) for piece in self.pieces],
         )
@@ -218,7 +218,7 @@ class PiecewiseBoresight:
         starts = [0, *accumulate(piece.n_samp for piece in self.pieces)]
         firsts = [-start % stride for start in starts]
         kept = [(one, k) for one, k in zip(self.pieces, firsts, strict=False) if k < one.n_samp]
-        return laid_pieces(
+        return piecewise_boresight(
             [piece.knots for piece, _ in kept],
             [
                 ((p.n_samp - 1 - k) // stride + 1, p.spacing / stride, (p.offset - k) / stride, p.order)
@@ -230,7 +230,7 @@ class PiecewiseBoresight:
 AnyBoresight: TypeAlias = Boresight | PiecewiseBoresight
 
 
-def laid_pieces(
+def piecewise_boresight(
     knots: Sequence[FloatArray], places: Sequence[tuple[int, float, float, Order]]
 ) -> PiecewiseBoresight:
     """Return pieces with the bits that `Boresight` gives each, made at once: knots that cover their samples.
@@ -242,7 +242,7 @@ def laid_pieces(
         `n_samp`, `spacing`, `offset` and `order` of each.
     """
     pieces = []
-    for unit, place in zip(unit_pieces(knots), places, strict=True):
+    for unit, place in zip(unit_knots(knots), places, strict=True):
         piece = object.__new__(Boresight)
         for name, value in zip(_PARTS, (unit, *place), strict=True):
             object.__setattr__(piece, name, value)

@@ -18,7 +18,7 @@ from petamap.pointing.boresight import (
     Boresight,
     PiecewiseBoresight,
     PointingError,
-    laid_pieces,
+    piecewise_boresight,
     pointing_error,
 )
 
@@ -295,7 +295,7 @@ def _lay_on_pieces(
     knots = motion(np.concatenate(times))
     kept = np.flatnonzero(stops > firsts).tolist()
     offsets = starts * sample_rate - firsts
-    return laid_pieces(
+    return piecewise_boresight(
         [knots[bounds[k] : bounds[k + 1]] for k in kept],
         [(int(stops[k] - firsts[k]), spacings[k % kinds], float(offsets[k]), "cubic") for k in kept],
     )

@@ -71,7 +71,7 @@ def _check_steps(cosines: FloatArray, first: int) -> None:
         )
 
 
-def unit_pieces(pieces: Sequence[FloatArray]) -> list[FloatArray]:
+def unit_knots(pieces: Sequence[FloatArray]) -> list[FloatArray]:
     """Return the knots of pieces as they are where each is a boresight, made at once: pieces may be many.
 
     Raises

@@ -12,11 +12,14 @@ from mpi import run_ranks
 
 from petacomm.base.errors import DataError
 from petamap.data import node_reads, read_ahead
+from petamap.data.demodulation import DemodulatedSignal, StreamFlags
+from petamap.data.kelvin import ScaledSignal
 from petamap.data.node_reads import Read, share_reads
 from petamap.data.observation import pointing_reads, signal_reads
 from petamap.data.read_ahead import ReadAhead, forget_pieces
 from petamap.data.sample_filter import FilteredFlags, FilteredSignal, SampleFilter
-from petamap.data.selection import ChosenDetectors
+from petamap.data.selection import ChosenFlags, ChosenSignal
+from petamap.pointing.half_wave_plate import UniformPlate
 
 ROWS, SAMPLES, GRAIN, HALO = 4, 3000, 100, 130
 VALUES = np.arange(ROWS * SAMPLES).reshape(ROWS, SAMPLES)
@@ -150,14 +153,29 @@ class Recorded:
 def test_what_is_told_behind_filters_and_choices_is_what_is_read(samples):
     one, out = Recorded(), np.zeros(samples[1] - samples[0])
     filters = SampleFilter(np.ones(8) / 8, -3), None
-    chosen = ChosenDetectors(FilteredSignal(one, filters, SAMPLES), (1, 0))
-    flags = ChosenDetectors(FilteredFlags(one, filters, SAMPLES), (1, 0))
+    chosen = ChosenSignal(FilteredSignal(one, filters, SAMPLES), (1, 0))
+    flags = ChosenFlags(FilteredFlags(one, filters, SAMPLES), (1, 0))
     for detector in range(2):
         chosen.add_signal(detector, *samples, out)
         assert chosen.signal_reads(detector, *samples) == one.read[-1:]
         flags.or_flags(detector, *samples, out.astype(np.uint8))
         assert flags.flag_reads(detector, *samples) == one.read[-1:]
     assert signal_reads([White()], 0, 0, 5) == pointing_reads(None, 0, 0, 5) == []
+
+
+@pytest.mark.parametrize("samples", [(0, 10), (500, 700), (SAMPLES - 3, SAMPLES)])
+def test_what_is_told_of_demodulated_and_scaled_data_is_what_is_read(samples):
+    one, out = Recorded(), np.zeros(samples[1] - samples[0])
+    streams = DemodulatedSignal(
+        ScaledSignal(one, 1e-6), UniformPlate(0.0, 0.1), SampleFilter(np.ones(8) / 8, -3), SAMPLES
+    )
+    flags = StreamFlags(one, stride=2)
+    some = samples[0] // 2, samples[1] // 2
+    for stream in range(2 * 3):
+        streams.add_signal(stream, *samples, out)
+        assert streams.signal_reads(stream, *samples) == one.read[-1:]
+        flags.or_flags(stream, *some, np.zeros(some[1] - some[0], np.uint8))
+        assert flags.flag_reads(stream, *some) == one.read[-1:]
 
 
 @pytest.mark.parametrize("n_ranks", [1, 2, 3, 5])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from petacomm.base.errors import DataError
 from petamap.pointing import quaternion
 from petamap.pointing import scan_strategies as scan
-from petamap.pointing.boresight import Boresight, PiecewiseBoresight, laid_pieces, pointing_error
+from petamap.pointing.boresight import Boresight, PiecewiseBoresight, piecewise_boresight, pointing_error
 from petamap.pointing.motion import Motion, choose_knot_spacing, place_knots, sample_motion
 
 DEGREE = math.pi / 180
@@ -148,14 +148,14 @@ def test_pieces_that_are_made_at_once_have_the_bits_of_each():
     turns.append(turns[0][:1])
     places = [(81, 10.0, 0.0), (70, 10.0, -3.0), (9, 1.0, 0.0), (5, 10.0, 0.0), (1, 2.0, -0.5)]
     places = [(*place, order) for place, order in zip(places, ["cubic", "slerp"] * 3, strict=False)]
-    found = laid_pieces(turns, places)
+    found = piecewise_boresight(turns, places)
     for one, knots, place in zip(found.pieces, turns, places, strict=True):
         alone = Boresight(knots, *place)
         assert one.knots.tobytes() == alone.knots.tobytes() and not one.knots.flags.writeable
         assert (one.n_samp, one.spacing, one.offset, one.order, one.degree) == (*place, alone.degree)
     turns[2][4] = quaternion.multiply(turns[2][4], quaternion.about_z(3.0))
     with pytest.raises(DataError, match="to the next knot"):
-        laid_pieces(turns, places)
+        piecewise_boresight(turns, places)
 
 
 def test_pieces_use_no_knots_of_each_other():
