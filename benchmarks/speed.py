@@ -3,9 +3,10 @@
     python benchmarks/speed.py [--samples 30e6] [--sets v3 v4] [--peers PYTHON]
 
 A satellite scan of 8 detectors, I, Q, U at N_side 512, a band of 4096 lags, float64. Figures of one thread
-are processor time, the best of turns that all works take; the ratio of two threads to one is wall time. Peers
-run one after the other, each in a process of its own on one core, under the interpreter given by --peers.
-There is a table for each instruction set that the processor has.
+are processor time, the best of turns that all works take; the ratio of two threads to one is wall time. Each
+is the median of several processes, as where a process has its memory alone makes some per cent. Peers run one
+after the other, each in a process of its own on one core, under the interpreter given by --peers. There is a
+table for each instruction set that the processor has.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -215,20 +217,32 @@ def load() -> str:
     return ", ".join(f"{value:.2f}" for value in os.getloadavg())
 
 
-def table(given: argparse.Namespace) -> None:
-    """Print the table of this process's instruction set, beside what is known of peers."""
+def measure(given: argparse.Namespace) -> None:
+    """Write what is measured under this process's instruction set, a list of rows, as JSON."""
     scan = cases.observation(int(given.samples))
-    n_samp = scan.n_samp * cases.N_DET
-    show(f"{cpu_model()}, kernels for {kernel_set()}, {os.cpu_count()} cores, load {load()} before")
-    show(f"{n_samp / 1e6:.1f} M samples; ns and bytes are of a sample")
-    memory = memory_rows(n_samp)  # first: a new process counts what its parent holds in its own peak
+    memory = memory_rows(
+        scan.n_samp * cases.N_DET
+    )  # first: a process counts what its parent holds in its peak
     rows = iteration_rows(scan, "keep", given.repeats) + iteration_rows(scan, "recompute", given.repeats)
     rows += kernel_rows(given.repeats)
     rows += pass_rows(scan, [cases.solver(scan, "keep", n) for n in (1, 2)], given.repeats) + memory
-    found = json.loads(given.found.read_text())
+    given.rows.write_text(json.dumps([asdict(row) for row in rows]))
+
+
+def table(own: Sequence[str], name: str, n_processes: int, found: Sequence[Mapping[str, object]]) -> None:
+    """Print the table of an instruction set, medians of processes, beside what is known of peers."""
+    show(f"{cpu_model()}, kernels for {name}, {os.cpu_count()} cores, load {load()} before")
+    show(f"ns and bytes are of a sample; medians of {n_processes} processes")
+    with tempfile.TemporaryDirectory() as folder:
+        written = Path(folder) / "rows.json"
+        tables = []
+        for _ in range(n_processes):
+            subprocess.run([*own, "--rows", str(written)], check=True, env={**os.environ, VARIABLE: name})
+            tables.append([Row(**row) for row in json.loads(written.read_text())])
     show(f"{'':52s}{'bar':>8s}{'here':>9s} {'':8s}kept")
-    for row in rows:
-        row.peers = [(str(p["peer"]), float(p["value"])) for p in found if p["line"] == row.line]
+    for rows in zip(*tables, strict=True):
+        row = replace(rows[0], value=statistics.median(one.value for one in rows))
+        row.peers = [(str(p["peer"]), float(str(p["value"]))) for p in found if p["line"] == row.line]
         for line in row.lines():
             show(line)
     show(f"load {load()} after")
@@ -244,7 +258,7 @@ def all_tables(given: argparse.Namespace) -> None:
     """Print the tables, each made by a process of its own: a process has one instruction set."""
     own = [sys.executable, __file__, "--samples", str(given.samples), "--repeats", str(given.repeats)]
     with tempfile.TemporaryDirectory() as folder:
-        scan, results = Path(folder) / "scan.npz", Path(folder) / "peers.json"
+        scan = Path(folder) / "scan.npz"
         found: list[dict[str, object]] = []
         notes: list[str] = []
         if given.peers:
@@ -252,11 +266,9 @@ def all_tables(given: argparse.Namespace) -> None:
                 [*own, "--peer-samples", str(given.peer_samples), "--write", str(scan)], check=True
             )
             found, notes = ask_peers(given.peers, scan, PEERS)
-        results.write_text(json.dumps(found))
-        for name in given.sets:
-            command = [*own, "--found", str(results)]
-            subprocess.run(command, check=True, env={**os.environ, VARIABLE: name})
-            show("")
+    for name in given.sets:
+        table(own, name, given.processes, found)
+        show("")
     for note in notes:
         show(note)
 
@@ -266,17 +278,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--samples", type=float, default=30e6, help="of all detectors together")
     parser.add_argument("--peer-samples", type=float, default=8e6, help="of the scan that peers are given")
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--processes", type=int, default=3, help="of which figures are the median")
     sets = [name for name in built_sets() if name in processor_sets()]
     parser.add_argument("--sets", nargs="+", choices=sets, default=sets, help="instruction sets")
     parser.add_argument("--peers", default=sys.executable, metavar="PYTHON", help="interpreter; '' for none")
     parser.add_argument("--write", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--found", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--rows", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.write:
         write_scan(given)
-    elif given.found:
-        table(given)
+    elif given.rows:
+        measure(given)
     else:
         all_tables(given)
 
