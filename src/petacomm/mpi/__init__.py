@@ -7,6 +7,7 @@ from petacomm.mpi.agreement import agree, agree_on_errors, error_of, is_agreed
 from petacomm.mpi.communicator import Communicator, MpiCommunicator
 from petacomm.mpi.errors import collective_errors
 from petacomm.mpi.node_arrays import (
+    collect_on_nodes,
     exchange_on_nodes,
     fill_on_nodes,
     make_on_nodes,
@@ -24,6 +25,7 @@ __all__ = [
     "SharedWindow",
     "agree",
     "agree_on_errors",
+    "collect_on_nodes",
     "collective_errors",
     "error_of",
     "exchange_on_nodes",

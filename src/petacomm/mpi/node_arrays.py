@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from petacomm.base.errors import ResourceError
-from petacomm.base.typing import AnyArray
+from petacomm.base.typing import AnyArray, FloatArray, Int64Array
 from petacomm.mpi.agreement import agree_on_errors
 from petacomm.mpi.communicator import Communicator
 
@@ -78,6 +78,34 @@ def fill_on_nodes(
     fill(shared)
     window.barrier()
     return np.asarray(shared)
+
+
+def collect_on_nodes(comm: Communicator, n: int, keys: Int64Array, values: FloatArray) -> FloatArray:
+    """Return the values of n keys, each of the rank that has it, once on each node. Collective.
+
+    All must then only read them. Keys that no rank has are zero. The ranks of a node divide all keys among
+    each other, and get those of other nodes there: none has more than its part, however many ranks there are.
+
+    Parameters
+    ----------
+    comm : Communicator
+    n : int
+    keys : int64 (n_own,)
+        From 0 to n - 1, each on one rank alone.
+    values : float64 (n_own,)
+    """
+    node, peers = comm.node(), comm.peers()
+    n_parts = -int(comm.max(-float(node.size)))  # of the node with fewest ranks: each node has these peers
+    part = keys * n_parts // n
+    order = np.argsort(part, kind="stable")
+    rows = np.stack([keys[order], values[order].view(np.int64)], axis=1)
+    rows, _ = node.alltoallv(rows, np.bincount(part, minlength=node.size))
+    rows, _ = peers.allgather_rows(rows)
+
+    def fill(out: AnyArray) -> None:
+        out[rows[:, 0]] = rows[:, 1].view(np.float64)
+
+    return fill_on_nodes(comm, (n,), np.float64, fill)
 
 
 def spread_on_nodes(comm: Communicator, values: AnyArray | None) -> AnyArray:

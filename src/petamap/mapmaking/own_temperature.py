@@ -8,6 +8,7 @@ lambda make of it, so that two or three rounds do.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -18,7 +19,7 @@ from petacomm.base.errors import ConfigError
 from petacomm.base.progress import Progress
 from petacomm.base.timers import Timers
 from petacomm.base.typing import FloatArray
-from petacomm.mpi import Communicator
+from petacomm.mpi import Communicator, collect_on_nodes
 from petamap.data.observation import Observation
 from petamap.data.template import Template
 from petamap.mapmaking.right_hand_side import right_hand_side
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 # Rounds at most; the change of I that is small enough, relative, and the accuracy of the maps of rounds.
 _MOST_ROUNDS, CHANGE, _MAP_TOLERANCE = 6, 0.01, "10% of noise"
+_AT_ONCE = 1 << 20  # pixels that are compared at once
 
 
 def needs_own_temperature(observations: Sequence[Observation]) -> bool:
@@ -99,20 +101,31 @@ class OwnTemperature:
         change, last = np.inf, self._temperature(with_temperature(self.observations, None), 1)
         for number in range(2, _MOST_ROUNDS + 1):
             found = self._temperature(with_temperature(self.observations, self._sky(last)), number)
-            size = float(np.sqrt(np.mean(last**2)))
-            change = float(np.sqrt(np.mean((found - last) ** 2))) / size if size > 0 else 0.0
-            last = found
+            change, last = self._change(last, found), found
             if change <= CHANGE:
                 break
         return with_temperature(self.observations, self._sky(last)), change
 
+    def _change(self, last: FloatArray, found: FloatArray) -> float:
+        """Return the rms of a change over that of what was before; rank 0 has looked at it. Collective."""
+        ratio = 0.0
+        if self.comm.rank == 0:
+            parts = [slice(begin, begin + _AT_ONCE) for begin in range(0, len(last), _AT_ONCE)]
+            before = sum(float(np.sum(last[part] ** 2)) for part in parts)
+            moved = sum(float(np.sum((found[part] - last[part]) ** 2)) for part in parts)
+            ratio = math.sqrt(moved / before) if before > 0 else 0.0
+        return float(self.comm.bcast(ratio))
+
     def _sky(self, temperature: FloatArray) -> Sky:
         from petamap.simulation.sky import Sky
 
-        return Sky(self.pixelization, lambda: temperature[None])
+        return Sky.of_values(self.pixelization, temperature[:, None])
 
     def _temperature(self, observations: Sequence[Observation], number: int) -> FloatArray:
-        """Return I of the maximum-likelihood map of all pixels, (n_pix,), zero where there is none."""
+        """Return I of the maximum-likelihood map of all pixels, (n_pix,), zero where there is none.
+
+        The ranks of a node share it.
+        """
         system = self.set_up(observations)
         if "I" not in system.projection.stokes.value:
             raise ConfigError(
@@ -126,8 +139,6 @@ class OwnTemperature:
             if solution.error is not None:
                 raise solution.error
             own = np.where(system.statistics.unsolved, 0.0, solution.map.pixels[:, 0])
-            found = np.zeros(self.pixelization.n_pix)
-            for keys, values in self.comm.allgather((system.keys, own)):
-                found[keys] = values
+            found = collect_on_nodes(self.comm, self.pixelization.n_pix, system.keys, own)
         self.progress.end(f"round {number}, {solution.iterations} iterations")
         return found

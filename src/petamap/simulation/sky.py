@@ -79,6 +79,14 @@ class Sky:
         self._unknown: BoolArray | None = None
         self._settled = False
 
+    @classmethod
+    def of_values(cls, pixelization: Pixelization, values: FloatArray) -> Sky:
+        """Return the sky of values, float64 (n_pix, 1 or 3), which the ranks of a node may share."""
+        sky = cls(pixelization)
+        sky._keep(values, None)
+        sky._settled = True
+        return sky
+
     def see(self, pointings: Sequence[DetectorPointing], context: SourceContext) -> None:
         """Let detectors look at the sky, which holds what they see, too; all realizations find that once."""
         pixels, is_whole = self.pixelization, self._values is not None and self._submaps is None
@@ -231,8 +239,11 @@ class Sky:
 
 def largest_signal(values: FloatArray) -> float:
     """Return the largest of ``|I| + |(Q, U)|`` of values (n, 1 or 3); those that are nan count nothing."""
-    known = np.nan_to_num(values)
-    return float((np.abs(known[:, 0]) + np.linalg.norm(known[:, 1:], axis=1)).max(initial=0.0))
+    largest = 0.0
+    for begin in range(0, len(values), CHUNK):
+        known = np.nan_to_num(values[begin : begin + CHUNK])
+        largest = max(largest, float((np.abs(known[:, 0]) + np.linalg.norm(known[:, 1:], axis=1)).max()))
+    return largest
 
 
 class _Intensity(Sky):

@@ -7,7 +7,14 @@ import pytest
 from mpi import run_ranks
 
 from petacomm.base.errors import DataError, ResourceError
-from petacomm.mpi import SerialCommunicator, exchange_on_nodes, fill_on_nodes, share_on_nodes, spread_on_nodes
+from petacomm.mpi import (
+    SerialCommunicator,
+    collect_on_nodes,
+    exchange_on_nodes,
+    fill_on_nodes,
+    share_on_nodes,
+    spread_on_nodes,
+)
 
 
 def check_arrays(comm):
@@ -57,6 +64,34 @@ def test_ranks_of_a_node_write_parts_of_an_array(n_ranks, per_node, monkeypatch)
     if per_node:
         monkeypatch.setenv("PETAMAP_RANKS_PER_NODE", per_node)
     run_ranks(check_parts, n_ranks)
+
+
+def check_collected(comm):
+    n, rng = 101, np.random.default_rng(5)
+    values, owners = rng.standard_normal(n), rng.integers(-1, comm.size, n)  # -1: of no rank
+    own = rng.permutation(np.flatnonzero(owners == comm.rank))
+    expected = np.where(owners < 0, 0.0, values)
+    found = collect_on_nodes(comm, n, own, values[own])
+    np.testing.assert_array_equal(found, expected)
+    with mock.patch.object(type(comm), "shared_window", side_effect=ResourceError("no room")):
+        np.testing.assert_array_equal(collect_on_nodes(comm, n, own, values[own]), expected)
+    node = comm.node()
+    if node.size > 1:  # one and the same memory
+        node.barrier()
+        if node.rank == 0:
+            found[:] = 7
+        node.barrier()
+        assert found[0] == 7
+    none = np.zeros(0)
+    assert collect_on_nodes(comm, 3, none.astype(np.int64), none).tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("n_ranks", [1, 2, 3, 5])
+@pytest.mark.parametrize("per_node", ["", "2", "3"])
+def test_each_node_has_the_values_of_all_ranks(n_ranks, per_node, monkeypatch):
+    if per_node:
+        monkeypatch.setenv("PETAMAP_RANKS_PER_NODE", per_node)
+    run_ranks(check_collected, n_ranks)
 
 
 def check_exchange(comm):
