@@ -191,10 +191,40 @@ def test_errors_have_line_key_and_suggestion(write, text, expected):
         ("[map]\nn_side = 96", "2: map.n_side must be a power of two, not 96 (64 or 128)"),
         ('[map]\npixelization = "car"', "1: map.resolution is missing; pixelization car needs it (write"),
         ('[map]\npixelization = "flat"\nresolution = 0', "3: map.resolution must be above 0"),
+        (
+            '[map]\npixelization = "car"\nresolution = "1 deg"\nn_side = 64',
+            "4: map.n_side is of healpix, and map.pixelization is car (pixels have map.resolution; "
+            'remove n_side, or write pixelization = "healpix")',
+        ),
+        (
+            '[map]\npixelization = "numbered"\nn_side = 64',
+            "3: map.n_side is of healpix, and map.pixelization is numbered (remove n_side, or write "
+            'pixelization = "healpix")',
+        ),
+        (
+            '[map]\nn_side = 64\nwidth = "3 deg"',
+            "3: map.width is of car and flat, and map.pixelization is healpix (remove width, or write "
+            'pixelization = "car" or "flat")',
+        ),
     ],
 )
 def test_inconsistent_map_options(write, text, expected):
     assert error_of(write(text + "\n" + SOURCE)).startswith(f"run.toml:{expected}")
+
+
+def test_another_pixelization_takes_the_place_of_what_files_say_of_pixels(write):
+    base = write('[map]\nn_side = 64\nframe = "ecliptic"\n' + SOURCE)
+    changed = load_config(base, ["map.pixelization=car", "map.resolution=1 deg"]).map
+    assert changed.n_side is None and changed.frame == "ecliptic"
+    main = base.with_name("main.toml")
+    main.write_text(f'include = ["{base.name}"]\n[map]\npixelization = "flat"\nresolution = "1 deg"\n')
+    config = load_config(main)
+    assert config.map.n_side is None and config.map.frame == "ecliptic"
+    assert load_config(main, ["map.pixelization=healpix", "map.n_side=32"]).map.resolution is None
+    assert load_config(base, ["map.pixelization=healpix"]).map.n_side == 64
+    for file, words in ((main, ["map.n_side=32"]), (base, ["map.n_side=4", "map.pixelization=numbered"])):
+        with pytest.raises(ConfigError, match=r"command line: map.n_side is of healpix"):
+            load_config(file, words)
 
 
 def test_numbered_map(write):
@@ -455,11 +485,22 @@ def of_options(cls):
     return st.builds(cls, **{name: of_field(field) for name, field in option_fields(cls).items()})
 
 
-maps = of_options(MapOptions).map(
-    lambda made: dataclasses.replace(
-        made, n_side=64, resolution=made.resolution or 1e-3, width=made.width or None, height=None
-    )
-)
+def of_one_pixelization(made):
+    """Return drawn options of the map with those of the pixels that the pixelization heeds."""
+    image = made.pixelization in ("car", "flat")
+    if image:
+        sizes = {
+            "resolution": made.resolution or 1e-3,
+            "width": made.width or None,
+            "height": made.height or None,
+        }
+    else:
+        sizes = dict.fromkeys(("resolution", "centre_lon", "centre_lat", "width", "height"))
+    n_side = 64 if made.pixelization == "healpix" else None
+    return dataclasses.replace(made, n_side=n_side, **sizes)
+
+
+maps = of_options(MapOptions).map(of_one_pixelization)
 noises = of_options(NoiseOptions).map(
     lambda made: dataclasses.replace(made, n_modes=made.n_modes if made.kernel == "estimate" else 0)
 )

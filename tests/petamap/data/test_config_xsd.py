@@ -140,6 +140,7 @@ def test_options_commented_out_are_valid(tmp_path):
     text = config_template("satellite").replace('file = ""', 'file = "a.toml"').replace('"PATH"', '"a.toml"')
     lines = [line[1:] if line[:1] == "#" and line[1:2].isalpha() else line for line in text.splitlines()]
     path = tmp_path / "a.toml"
+    lines = [line for line in lines if not line.startswith("n_side")]  # of another pixelization
     path.write_text("\n".join(lines).replace('"healpix"', '"car"'))
     config = load_config(path)
     assert config.sources[0].options.step == 1.0 and config.map.resolution > 0

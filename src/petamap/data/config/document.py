@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from petacomm.base.errors import ConfigError, printable
+from petamap.data.config.pixel_options import without_replaced
 
 _SHOWN = 10  # problems in a message
 _MOST = 100  # problems after which reading stops
@@ -179,7 +180,10 @@ class Document:
             own = self.sections.get(name)
             merged = table.shifted(by)
             if own is not None:
-                merged = DocumentTable(own.line, merged.values | own.values)
+                before = merged.values
+                if name == "map" and "pixelization" in own.values:
+                    before = without_replaced(before, own.values["pixelization"].raw)
+                merged = DocumentTable(own.line, before | own.values)
             self.sections[name] = merged
         self.sources[:0] = [table.shifted(by) for table in other.sources]
         for name, tables in other.repeated.items():

@@ -475,23 +475,6 @@ SECTIONS: dict[str, type] = {
 REPEATED: dict[str, type] = {"split": SplitOptions, "band": BandOptions, "component": ComponentOptions}
 
 
-def map_option_conflicts(options: MapOptions) -> Iterator[tuple[str, str, str | None]]:
-    """Yield inconsistencies of ``[map]``: key, message, suggestion."""
-    kind, n_side = options.pixelization, options.n_side
-    if kind == "healpix" and n_side is None:
-        yield "n_side", "map.n_side is missing; pixelization healpix needs it", "write e.g. n_side = 256"
-    if n_side is not None and n_side & (n_side - 1):
-        below = 1 << (n_side.bit_length() - 1)
-        mend = f"{below} or {2 * below}" if below < 8192 else "8192 at most"
-        yield "n_side", f"map.n_side must be a power of two, not {n_side}", mend
-    if kind in ("car", "flat") and options.resolution is None:
-        what = f"map.resolution is missing; pixelization {kind} needs it"
-        yield "resolution", what, 'write e.g. resolution = "2 arcmin"'
-    for key in ("resolution", "width", "height"):
-        if getattr(options, key) == 0:
-            yield key, f"map.{key} must be above 0", None
-
-
 def noise_option_conflicts(options: NoiseOptions) -> Iterator[tuple[str, str, str | None]]:
     """Yield inconsistencies of ``[noise]``: key, message, suggestion."""
     if options.n_modes and options.kernel != "estimate":

@@ -18,6 +18,7 @@ from petacomm.base.toml import parse_toml
 from petamap.data.config.document import Document, DocumentTable, Value
 from petamap.data.config.fields import option_fields
 from petamap.data.config.model import REPEATED, SECTIONS
+from petamap.data.config.pixel_options import without_replaced
 from petamap.data.config.source_kinds import options_class
 
 
@@ -28,6 +29,15 @@ def override_document(document: Document, overrides: Sequence[str]) -> None:
             _replace(document, text)
         except ConfigError as error:
             document.problems.add(0, error.what, error.mend)
+    _drop_replaced(document, {text.partition("=")[0].strip() for text in overrides})
+
+
+def _drop_replaced(document: Document, said: set[str]) -> None:
+    """Drop what files say of pixels of another kind than the overrides, whose keys are given, ask for."""
+    table = document.sections.get("map")
+    if table is not None and "map.pixelization" in said and "pixelization" in table.values:
+        own = {key: value for key, value in table.values.items() if f"map.{key}" in said}
+        table.values = without_replaced(table.values, table.values["pixelization"].raw) | own
 
 
 def _replace(document: Document, text: str) -> None:

@@ -16,9 +16,9 @@ from petamap.data.config.model import (
     SECTIONS,
     RunConfig,
     SourceConfig,
-    map_option_conflicts,
     noise_option_conflicts,
 )
+from petamap.data.config.pixel_options import map_option_conflicts
 from petamap.data.config.source_kinds import all_source_kinds, options_class
 from petamap.data.config.values import BadValue, convert_value, move_path
 
