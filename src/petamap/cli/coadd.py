@@ -61,12 +61,12 @@ def _coadd(arguments: argparse.Namespace) -> int:
         return _joint(arguments, folders, settings)
     if settings:
         raise ConfigError(f"'{settings[0]}' is a setting of a run", mend="settings are of --joint")
-    from petamap.mapmaking.coadd import coadd
+    from petamap.mapmaking.coadd import coadd, data_warnings
     from petamap.mapmaking.coadd_files import write_coadd
     from petamap.report.run_page import write_report
 
     coadded, runs = coadd(folders)
-    warnings = [*coadded.sky.warnings, *_warnings(runs)]
+    warnings = [*coadded.sky.warnings, *data_warnings(runs), *_warnings(runs)]
     summary = write_coadd(
         coadded, runs, arguments.out, name=arguments.name, command=command_line(1), warnings=warnings
     )

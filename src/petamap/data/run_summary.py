@@ -303,6 +303,26 @@ class SkyComponent:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ObservedRange:
+    """Samples of an observation."""
+
+    name: str = option(help="Name of the observation.")
+    start: float = option(help="Unix time of its first sample, s.")
+    samples: int = option(help="Samples of a detector.", minimum=0)
+    sample_rate: float = option(help="Hz.")
+    file: str = option("", help="File that it was read from; empty where it was simulated or in memory.")
+    drawn: str = option("", help="What keys noise that was drawn for it; empty where none was.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObservedData:
+    """Observations of the same detectors."""
+
+    detectors: tuple[str, ...] = option(help="Names of the detectors.")
+    observations: tuple[ObservedRange, ...] = option(help="The observations, in order.")
+
+
+@dataclass(frozen=True, kw_only=True)
 class MonteCarlo:
     """Monte Carlo realizations of a run."""
 
@@ -361,6 +381,11 @@ class Summary(Displayed):
     )
     resumed: int = option(0, help="How often the run went on from a checkpoint.", minimum=0)
     folder: str = option("", help="Folder that relative paths of the configuration refer to.")
+    data: tuple[ObservedData, ...] = option(
+        (),
+        help="What was observed; empty where observations or detectors are too many, and in summaries of "
+        "earlier versions.",
+    )
 
     def _facts(self) -> dict[str, object]:
         totals, solver = self.totals, self.solver

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from petacomm.base.errors import ConfigError, DataError
 from petacomm.base.typing import BoolArray, FloatArray
 from petamap.data.product_file import read_product
 from petamap.data.run_summary import Summary
+from petamap.mapmaking.data_record import named, same_noise, shared_data
 from petamap.sky.healpix import Healpix
 from petamap.sky.numbered import NumberedPixels
 from petamap.sky.pixelization import Pixelization
@@ -154,7 +156,7 @@ def coadd(folders: Sequence[Path]) -> tuple[CoaddedMap, list[Summary]]:
     Raises
     ------
     ConfigError
-        If there are fewer than two, or two are the same run.
+        If there are fewer than two, two are the same run, or certainly have samples in common.
     DataError
         If a run has no map or no covariance, or other pixels, Stokes parameters, unit or frame than the
         first.
@@ -170,23 +172,58 @@ def coadd(folders: Sequence[Path]) -> tuple[CoaddedMap, list[Summary]]:
     for folder in folders[1:]:
         run = read_run_map(folder, nest)
         for other, summary in zip(folders, summaries, strict=False):
-            if _is_same_run(summary, run.summary):
-                raise ConfigError(
-                    f"is the same run as {other}", where=str(folder), mend="data count once: leave one away"
-                )
+            _require_other_data(other, summary, folder, run.summary)
         _check_same(first, run)
         total = _added(total, run)
         summaries.append(run.summary)
     return total, summaries
 
 
-def _is_same_run(one: Summary, other: Summary) -> bool:
-    """Return whether two summaries are of the same run.
+def _require_other_data(first: Path, one: Summary, folder: Path, other: Summary) -> None:
+    """Raise a ConfigError if two runs are the same, or certainly have samples in common.
 
     Configurations in two folders may say the same of data in these, which are not the same.
     """
-    made = [{product.sha256 for product in run.products if product.kind == "map"} for run in (one, other)]
-    return one.run_id == other.run_id and (one.folder == other.folder or made[0] == made[1])
+    mend = "data count once: leave one away"
+    same_map = _made(one) == _made(other)
+    if one.run_id == other.run_id and (same_map or one.folder == other.folder):
+        raise ConfigError(f"is the same run as {first}", where=str(folder), mend=mend)
+    shared = shared_data(one, other)
+    if same_map and (shared is not None or not (one.data and other.data)):
+        raise ConfigError(f"has the map of {first}, to the bit", where=str(folder), mend=mend)
+    if shared is not None and shared.twice:
+        what = f"has {shared.twice:,} samples or more that {first} has, too, of {shared.describe()}"
+        raise ConfigError(what, where=str(folder), mend=mend)
+
+
+def _made(run: Summary) -> list[tuple[str, str]]:
+    """Return what tells the map of a run, its weights and hits from all others."""
+    kinds = ("map", "covariance", "hits")
+    return sorted((one.kind, one.sha256) for one in run.products if one.kind in kinds)
+
+
+def data_warnings(runs: Sequence[Summary]) -> list[str]:
+    """Return warnings of samples or noise that two runs share, and of runs that do not tell."""
+    found = []
+    for one, other in combinations(runs, 2):
+        both, shared = f"{one.name} and {other.name}", shared_data(one, other)
+        if shared is not None:
+            found.append(
+                f"{both} both have {shared.describe()}, {shared.samples:,} samples of the same detectors and "
+                "times: they count twice unless each is flagged in one of the runs"
+            )
+        elif same := same_noise(one, other):
+            found.append(
+                f"{both} draw the noise of {named(same)} by the same numbers: it is not independent, and "
+                "the mean has more than its covariance says; give one another run.seed"
+            )
+    silent = [run.name for run in runs if not run.data]
+    if silent:
+        found.append(
+            f"the summaries of {', '.join(silent)} do not tell which observations they have: samples that "
+            "others have, too, would count twice"
+        )
+    return found
 
 
 def _check_same(first: RunMap, run: RunMap) -> None:

@@ -125,4 +125,5 @@ def _summary(
         noise=None, solver=None, phases=(),
         memory=summary.Memory(predicted_bytes=0, peak_bytes=peak_bytes(), bytes_per_sample=0.0),
         products=products, comparisons=(), warnings=tuple(warnings),
+        data=tuple(one for run in runs for one in run.data),
     )  # fmt: skip

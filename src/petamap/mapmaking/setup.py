@@ -38,6 +38,7 @@ from petamap.data.run_summary import RankStatistics
 from petamap.glitches.search import GlitchSearch, glitch_warnings
 from petamap.mapmaking.bands import StreamBands, stream_bands
 from petamap.mapmaking.components import reading_system, set_up_components
+from petamap.mapmaking.data_record import data_records
 from petamap.mapmaking.data_use import DataUse, count_data_use
 from petamap.mapmaking.device_pass import open_device
 from petamap.mapmaking.distribution import STREAMS, TIME_MAJOR, Distribution, find_distribution
@@ -415,6 +416,7 @@ class RunSetup:
             command=tuple(command),
             configuration=to_toml(self.config),
             folder=str(self.config.folder.absolute()),
+            data=data_records(self.config, self.observations),
             seed=self.config.run.seed,
             environment=self._environment(system),
             totals=self.totals(system),
