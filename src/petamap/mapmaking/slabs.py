@@ -29,8 +29,11 @@ def slab_bounds(n_rows: int, size: int) -> Int64Array:
 
     They are multiples of what is hashed together (`petamap.sky.map_digest`).
     """
-    height = -(-n_rows // (size * SLAB)) * SLAB
-    return np.minimum(np.arange(size + 1, dtype=np.int64) * height, n_rows)
+    return np.minimum(np.arange(size + 1, dtype=np.int64) * _slab_height(n_rows, size), n_rows)
+
+
+def _slab_height(n_rows: int, size: int) -> int:
+    return -(-n_rows // (size * SLAB)) * SLAB
 
 
 def is_partial(pixelization: Pixelization, n_observed: int) -> bool:
@@ -52,7 +55,7 @@ def slab_bytes(n_rows: int, n_columns: int, size: int, n_owned: int, partial: bo
     partial : bool
         Whether the file has the observed pixels alone.
     """
-    height = int(slab_bounds(n_rows, size)[1])
+    height = min(_slab_height(n_rows, size), n_rows)
     received = min(height, size * n_owned)  # other ranks own about as many
     counts = 0
     if partial:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from petacomm.base.distinct import distinct
 from petacomm.base.typing import Int64Array
 from petamap.mapmaking.own_temperature import with_temperature
 from petamap.mapmaking.preconditioning import has_templates
@@ -43,7 +44,7 @@ def stream_sizes(run: ScannedRun, held: Sequence[HeldSamples], size: int) -> Str
     streams = np.concatenate([one.streams for one in held])
     ranks = np.repeat(np.arange(len(held)), [len(one.streams) for one in held])
     models = np.searchsorted(firsts, streams, side="right") - 1
-    pairs = np.unique((ranks * size + models)[ranks != models])
+    pairs = distinct((ranks * size + models)[ranks != models])
     partners = np.bincount(pairs // size, minlength=size) + np.bincount(pairs % size, minlength=size)
     weight = max(one.weight for one in held)
     return StreamSizes(

@@ -83,10 +83,16 @@ class MemoryForecast:
         ranks : sequence of HeldSamples
             What each rank holds.
         """
-        found = [self._of_rank(forecast, threads, one) for one in ranks]
+        found = [self._of_rank(forecast, threads, one) for one in self._unlike(ranks)]
         kept = max(total for _, total in found)
         can_expand = all(isinstance(o.pointing, CompressedPointing) for o in self.run.observations)
         return (max(total for total, _ in found) if can_expand else kept), kept
+
+    def _unlike(self, ranks: Sequence[HeldSamples]) -> Sequence[HeldSamples]:
+        """Return the ranks without those of which the memory is that of another: there may be 100,000."""
+        if self.functions.n_streams:
+            return ranks
+        return list({(one.n, one.in_margins): one for one in ranks}.values())
 
     def _of_rank(self, forecast: Forecast, threads: int, held: HeldSamples) -> tuple[int, int]:
         layout, config = self.run.layout, self.config
@@ -253,6 +259,11 @@ class SampledFunctions:
             terms = StreamTerms(with_temperature(run.observations, assumed_sky(run)), run.layout)
             chosen = np.unique(np.linspace(0, n - 1, min(n, _N_STREAMS)).round().astype(np.int64))
             self._some = [terms.functions(stream) for stream in chosen.tolist()]
+
+    @property
+    def n_streams(self) -> int:
+        """Streams that were looked at; none where there are no templates."""
+        return len(self._some)
 
     def of(self, stream: int) -> StreamFunctions:
         """Return the functions of a stream, about."""

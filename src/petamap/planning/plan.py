@@ -425,6 +425,9 @@ class _Planner:
         self.run = replace(self.run, parts=None)  # detectors that are looked at stand for others
         scan = ThinnedScan(self.config, self.run, self.cores, distributions)
         sample, occupancies = scan.occupancies(self.n_threads, self.progress, self.seed)
+        self.progress.begin(
+            "messages and memory", float(len(distributions) * len(self._threads())), "choices"
+        )
         per_node = min(self.machine.cores, self.cores)
         predictions: list[RunPrediction] = []
         for distribution, samples, occupancy in zip(distributions, scan.samples, occupancies, strict=True):
@@ -434,6 +437,8 @@ class _Planner:
                 predictions.append(
                     self._prediction(distribution, of_ranks, threads, occupancy, ranks, sample)
                 )
+                self.progress.advance(1.0)
+        self.progress.end()
         return predictions, sample, scan.thinning(sample)
 
     def _threads(self) -> list[int]:
@@ -461,7 +466,7 @@ class _Planner:
     ) -> RunPrediction:
         forecast, seconds = self._forecast(threads, occupancy, rank_sample, sky)
         memory = self.memory.of(forecast, threads, held)
-        without_skies = replace(self.memory, skies=()).of(forecast, threads, held)
+        without_skies = replace(self.memory, skies=()).of(forecast, threads, held) if self.skies else memory
         gathered = self._gathered_bytes(forecast.size)
         sizes = SizeForecast(self.config, self.run, gathered, self._amplitudes).of(
             distribution, forecast, occupancy.merge_ranks(threads), held, self.unused.samples, seconds

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from petacomm.base.distinct import distinct
 from petacomm.costs.forecast import Estimate, Forecast
 from petacomm.costs.occupancy import Occupancy
 from petacomm.costs.options import ReductionOptions
@@ -193,7 +194,8 @@ def chunk_share(occupancy: Occupancy) -> float:
     positions = np.flatnonzero(chosen).astype(np.int32)
     some = occupancy.select(positions)
     codes = (some.keys >> 6)[some.key_of] * occupancy.size + some.holders
-    return len(np.unique(codes)) / len(codes)
+    n_pairs = len(codes)
+    return len(distinct(codes)) / n_pairs
 
 
 def _n_owned(forecast: Forecast, occupancy: Occupancy) -> float:

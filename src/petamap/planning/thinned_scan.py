@@ -176,10 +176,13 @@ class ThinnedScan:
         seen = self._seen_parts(coarse)
         kept = np.random.default_rng(seed).random(coarse.n_pix) < seen
         occupancies = []
+        progress.begin("ranks that see pixels", float(len(self.samples)), "distributions")
         for samples, ranks in zip(self.samples, counts, strict=True):
             occupancy = found.occupancy(samples)
             occupancy = occupancy.select(np.flatnonzero(kept[occupancy.keys >> 2 * shift]).astype(np.int32))
             occupancies.append(thin_occupancy(occupancy, _filling(ranks, shift, seen), seed))
+            progress.advance(1.0)
+        progress.end()
         return found.sample, occupancies
 
     def _seen_parts(self, coarse: Healpix) -> FloatArray:

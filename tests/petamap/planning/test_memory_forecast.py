@@ -17,8 +17,9 @@ from petamap.mapmaking.distribution import TIME_MAJOR
 from petamap.mapmaking.setup import RunSetup
 from petamap.mapmaking.splits import Splits
 from petamap.mapmaking.template_memory import StreamFunctions, template_model_bytes
-from petamap.planning.memory_forecast import SampledFunctions
+from petamap.planning.memory_forecast import MemoryForecast, SampledFunctions
 from petamap.planning.plan import plan
+from petamap.planning.preconditioner_forecast import forecast_preconditioner
 from petamap.planning.rank_samples import HeldSamples
 from petamap.planning.scanned_run import ScannedRun
 from petamap.simulation.seen_pixels import SeenPixels
@@ -228,3 +229,20 @@ def test_skies_are_planned_as_they_are_held():
     run, memory = ScannedRun.open(configured(more=sky)), made(more=sky)[1].memory
     (foreseen,) = sky_costs(run.observations)
     assert foreseen.n_bytes == pytest.approx(memory.skies, rel=0.05)
+
+
+def test_ranks_that_hold_as_much_are_looked_at_once(monkeypatch):
+    looked_at = []
+    of_rank = MemoryForecast._of_rank
+    monkeypatch.setattr(
+        MemoryForecast, "_of_rank", lambda *given: looked_at.append(given[-1]) or of_rank(*given)
+    )
+    found = planned()["time-major"].forecast
+    run = ScannedRun.open(configured())
+    preconditioner = forecast_preconditioner(configured(), run.observations, run.bands)
+    forecast = MemoryForecast(configured(), run, preconditioner)
+    ranks = [HeldSamples(1000 + 900 * (number % 3), 64, np.arange(1)) for number in range(3000)]
+    looked_at.clear()
+    most = forecast.of(found, 1, ranks)
+    assert len(looked_at) == 3
+    assert most == forecast.of(found, 1, ranks[:3]) > forecast.of(found, 1, ranks[:1])

@@ -168,4 +168,4 @@ def test_progress_is_told(monkeypatch):
     monkeypatch.setattr(plan_module, "MAX_SAMPLES", 0)
     monkeypatch.setattr(ThinnedScan.__init__, "__defaults__", (1e5,))
     plan(satellite(n_side=16, rate=20), 4, MACHINE, threads=[1], n_threads=1, progress=Progress())
-    assert told == ["pixels of some ranks", "pixel coverage"]
+    assert told == ["pixels of some ranks", "pixel coverage", "ranks that see pixels", "messages and memory"]
