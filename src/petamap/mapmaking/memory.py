@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ from petamap.mapmaking.slabs import is_partial, slab_bytes
 from petamap.mapmaking.vectors import MAX_WIDTH, width_for
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from petacomm.mpi import Communicator
     from petacomm.reduction import OwnedRows
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 # astropy's FITS, first imported when maps are written
 _FITS_BYTES = 20 << 20
+# SciPy and tables of what simulates signals, first imported when these are made; measured
+SIMULATION_BYTES = 40 << 20
 # of a gap: where it begins, its key, and its owner
 _GAP_INDEX_BYTES = 20
 
@@ -121,6 +124,10 @@ class Sizes:
         Whether files of maps have the observed pixels alone.
     sample_unknowns : bool
         Whether each unknown beside the map is of one sample (`Projection.sample_unknowns`).
+    made : bool
+        Whether all data are made, so that two threads share the sums of right-hand sides.
+    filtered : bool
+        Whether blocks are filtered, so that two threads share the sums of the operator.
     """
 
     n_pix: int
@@ -136,6 +143,30 @@ class Sizes:
     n_sent: int = 0
     partial: bool = False
     sample_unknowns: bool = True
+    made: bool = False
+    filtered: bool = False
+
+
+def sum_copies(n_threads: int, shared: bool) -> int:
+    """Return the copies of sums that threads have: one each, or one of two threads that share it."""
+    return -(-n_threads // 2) if shared else n_threads
+
+
+def are_made(observations: Iterable[Observation], n_rhs: int) -> bool:
+    """Return whether right-hand sides are of data that are made on request, as far as is known before.
+
+    Of several at once, as of realizations, it is not known.
+    """
+    signals = [signal for one in observations for signal in one.signals]
+    any_order = all(getattr(one, "any_order", False) for one in signals)
+    held = any(getattr(one, "in_memory", False) for one in signals)
+    return n_rhs == 1 and bool(signals) and any_order and not held
+
+
+def simulates(observations: Iterable[Observation]) -> bool:
+    """Return whether signals are simulated."""
+    signals = {type(signal).__module__ for one in observations for signal in one.signals}
+    return any(module.startswith("petamap.simulation.") for module in signals)
 
 
 def map_bytes(sizes: Sizes) -> tuple[int, int]:
@@ -148,7 +179,11 @@ def map_bytes(sizes: Sizes) -> tuple[int, int]:
     width, alone = width_for(min(sizes.n_rhs, MAX_WIDTH)), sizes.n_ranks == 1
     # a row of all vectors at once, of pixels at owners and holders, and of gaps
     owned, held = 8 * (n + sizes.n_ghosts) * n_stokes * width, 8 * sizes.n_held * n_stokes * width
-    gaps, copies = 8 * sizes.n_gaps * width, 1 if sizes.sample_unknowns else threads
+    gaps = 8 * sizes.n_gaps * width
+    (read, read_gaps), (summed, summed_gaps) = (
+        (n_copies, 1 if sizes.sample_unknowns else n_copies)
+        for n_copies in (sum_copies(threads, shared) for shared in (sizes.made, sizes.filtered))
+    )
     # a single process holds what it owns: no copies, and the keys exist already
     keys, at_holders, at_owners = (0, 0, 0) if alone else (8 * n, held + gaps, 4 * owned + 2 * gaps)
     # rows sent and received, kept between calls: four words a value to owners, one from them; or all to all
@@ -158,13 +193,13 @@ def map_bytes(sizes: Sizes) -> tuple[int, int]:
     blocks = 8 * (n * (2 + triangle) + sizes.n_ghosts * triangle)
     always = keys + messages + blocks + n + sizes.n_kept * (owned + gaps) // width
     always += (_GAP_INDEX_BYTES + 8) * sizes.n_gaps
-    # two right-hand sides of two words each for every thread, one of gaps, and at the owners; what they make
-    reading = 4 * threads * held + 2 * copies * gaps + at_owners + 3 * owned + gaps
-    # right-hand sides, x, r, p, q or M^-1 r, solutions; binned map; copies at holders; the sums of each
-    # thread, made in place where there is nothing to add up
-    summed = 0 if alone and threads == 1 else threads * held
-    summed += 0 if alone and copies == 1 else copies * gaps
-    solving = 6 * (owned + gaps) + owned // width + at_holders + summed
+    # two right-hand sides of two words each in every copy, one of gaps, and at the owners; what they make
+    reading = 4 * read * held + 2 * read_gaps * gaps + at_owners + 3 * owned + gaps
+    # right-hand sides, x, r, p, q or M^-1 r, solutions; binned map; copies at holders; the sums of
+    # threads, made in place where there is nothing to add up
+    sums = 0 if alone and summed == 1 else summed * held
+    sums += 0 if alone and summed_gaps == 1 else summed_gaps * gaps
+    solving = 6 * (owned + gaps) + owned // width + at_holders + sums
     # binned map, x; the widest product, and this rank's part in writing it
     slab = slab_bytes(sizes.n_pix, triangle, sizes.n_ranks, n, sizes.partial)
     writing = 2 * (owned + gaps) + at_holders + 8 * n * triangle + slab + _FITS_BYTES
@@ -247,10 +282,14 @@ def plan_memory(
         n_sent=pixels.plan.bytes_per_call(1, 1) if pixels.n_ghosts else 0,
         partial=is_partial(projection.pixelization, int(pixels.comm.sum(pixels.n_owned))),
         sample_unknowns=projection.sample_unknowns,
+        made=are_made(projection.observations, n_rhs),
+        filtered=projection.layout.n_lag > 0,
     )
     pointing = projection.bytes_to_keep if keep else 0
     # the bits of the gaps are allocated already, and so is pointing that was kept when pixels were found
     base = resident_bytes() - projection.local.n_held // 8 - projection.kept_bytes
+    if simulates(projection.observations) and "scipy.interpolate" not in sys.modules:
+        base += SIMULATION_BYTES
     maps, writing = map_bytes(sizes)
     return MemoryPlan(
         keep=keep, base=base, samples=pointing + projection.local.n_held // 8, n_samp=projection.local.n_held,

@@ -11,6 +11,7 @@ import petamap.mapmaking._mapmaking as _mapmaking
 from petacomm.base.exact import zero_limbs
 from petacomm.base.typing import FloatArray, Int64Array
 from petamap.mapmaking.linear_operators import Operator
+from petamap.mapmaking.memory import sum_copies
 from petamap.mapmaking.noise_kernels import InverseNoise
 from petamap.mapmaking.projection import Projection
 from petamap.mapmaking.vectors import SharedUnknowns, Unknowns, aligned_zeros, sums_of_parts
@@ -73,7 +74,7 @@ class NormalOperator(Operator):
         Where blocks are filtered, adding to sums is less than half of a thread's work: two threads share a
         copy, and seldom wait for each other, which takes less time than to clear and add up one more.
         """
-        return -(-self.n_threads // 2) if self.projection.layout.n_lag > 0 else self.n_threads
+        return sum_copies(self.n_threads, shared=self.projection.layout.n_lag > 0)
 
     def apply(self, vectors: Unknowns) -> Unknowns:
         """Return A times vectors side by side. Collective."""

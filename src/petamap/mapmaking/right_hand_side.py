@@ -19,6 +19,7 @@ from petacomm.mpi import agree_on_errors
 from petamap.data.observation import Signal, are_any_order, are_in_memory
 from petamap.data.read_ahead import forget_pieces
 from petamap.mapmaking.binning import signal_unit, term_bits
+from petamap.mapmaking.memory import sum_copies
 from petamap.mapmaking.projection import Projection
 from petamap.mapmaking.sample_pointing import SamplePointing
 from petamap.mapmaking.shared_samples import share_samples
@@ -227,7 +228,7 @@ class _Reading:
         """
         n_threads = self.system.projection.n_threads
         made = are_any_order(datasets) and not are_in_memory(datasets)
-        return -(-n_threads // 2) if made else n_threads
+        return sum_copies(n_threads, shared=made)
 
     def _units_of_work(self, datasets: Sequence[Dataset], width: int) -> list[int]:
         """Return what is filtered at once: stream by stream, as files are read.

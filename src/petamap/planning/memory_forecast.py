@@ -12,11 +12,14 @@ from petacomm.costs.forecast import Forecast
 from petacomm.reduction import ALGORITHMS
 from petamap.data.config import RunConfig
 from petamap.mapmaking.memory import (
+    SIMULATION_BYTES,
     MemoryPlan,
     Sizes,
+    are_made,
     component_bytes,
     gives_pointing_back,
     map_bytes,
+    simulates,
     split_bytes,
 )
 from petamap.mapmaking.noise_estimate import RIGHT_HAND_SIDES, stream_bytes, streams_at_once
@@ -36,8 +39,8 @@ from petamap.simulation.sky_costs import SkyCosts
 from petamap.sky.healpix import Healpix
 from petamap.sky.stokes import Stokes
 
-# Memory of a process with its libraries, of what simulates signals, and of MPI's beside; measured.
-_PROCESS_BYTES, _SIMULATION_BYTES, _MPI_BYTES = 85 << 20, 40 << 20, 20 << 20
+# Memory of a process with its libraries, and of MPI's beside; measured.
+_PROCESS_BYTES, _MPI_BYTES = 85 << 20, 20 << 20
 # Bytes of the work space of a thread, for each point of a transform.
 _WORK_BYTES = 64
 # Streams whose templates are looked at: those of others are alike.
@@ -128,7 +131,7 @@ class MemoryForecast:
         The index has a bit a pixel, and a count for 64 pixels.
         """
         n_pix = self.run.pixelization.n_pix
-        libraries = _PROCESS_BYTES + _SIMULATION_BYTES * self._simulates + _MPI_BYTES * (forecast.size > 1)
+        libraries = _PROCESS_BYTES + SIMULATION_BYTES * self._simulates + _MPI_BYTES * (forecast.size > 1)
         skies = sum(one.n_bytes for one in self.skies) // _ranks_on_node(forecast)
         return libraries + n_pix // 8 + n_pix // 16 + skies
 
@@ -150,6 +153,7 @@ class MemoryForecast:
 
     def _sizes(self, forecast: Forecast, threads: int, n_gaps: int) -> Sizes:
         n_owned = forecast.n_global.value / forecast.size
+        n_rhs = max(self.n_rhs, RIGHT_HAND_SIDES) if self._estimates else self.n_rhs
         sizes = Sizes(
             n_pix=self.run.pixelization.n_pix,
             n_stokes=Stokes(self.config.map.stokes).n,
@@ -158,8 +162,10 @@ class MemoryForecast:
             n_gaps=n_gaps,
             n_ranks=forecast.size,
             n_threads=threads,
-            n_rhs=max(self.n_rhs, RIGHT_HAND_SIDES) if self._estimates else self.n_rhs,
+            n_rhs=n_rhs,
             partial=not self.run.parts and is_partial(self.run.pixelization, round(forecast.n_global.value)),
+            made=are_made(self.run.observations, n_rhs),
+            filtered=self.run.layout.n_lag > 0,
         )
         name = self.config.comm.reduction
         if name not in ALGORITHMS or not ALGORITHMS[name].allreduce_only:
@@ -198,8 +204,7 @@ class MemoryForecast:
     @cached_property
     def _simulates(self) -> bool:
         """Whether signals are simulated."""
-        signals = {type(signal).__module__ for one in self.run.observations for signal in one.signals}
-        return any(module.startswith("petamap.simulation.") for module in signals)
+        return simulates(self.run.observations)
 
     @cached_property
     def _destripes(self) -> bool:

@@ -67,6 +67,17 @@ print(json.dumps([memory.predicted_bytes, memory.peak_bytes, memory.bytes_per_sa
 """
 
 
+SIMULATED = """
+import json, sys, tempfile
+sys.path.insert(0, sys.argv[1])
+from cases import config
+from petamap.mapmaking.run import run
+
+summary = run(config(5_000_000, "recompute", 8, 256), out=tempfile.mkdtemp())
+print(json.dumps([summary.memory.predicted_bytes, summary.memory.peak_bytes, summary.totals.pixels_observed]))
+"""
+
+
 def measured(*arguments):
     """Return predicted bytes, peak bytes, bytes a sample and pixels of a run in a fresh process."""
     words = [sys.executable, "-c", PROGRAM, str(Path(__file__).parents[2] / "support"), *map(str, arguments)]
@@ -154,3 +165,25 @@ def test_recorded_pointing_must_be_kept():
         make_system(made, numbered(), n_lag=5, memory=1 << 20)
     with pytest.raises(ConfigError):
         make_system(made, numbered(), n_lag=5, pointing="recompute")
+
+
+def test_threads_that_share_sums_have_half_of_their_copies():
+    alone = memory.Sizes(
+        n_pix=1 << 22, n_stokes=3, n_held=10_000_000, n_owned=10_000_000, n_gaps=0, n_ranks=1, n_threads=8
+    )
+    vector = 8 * 3 * alone.n_held
+    each, shared = (memory.map_bytes(replace(alone, made=made, filtered=made))[0] for made in (False, True))
+    assert each - shared == 4 * 4 * vector  # four of eight copies of four words
+    only_read = memory.map_bytes(replace(alone, n_threads=2, made=True))[0]
+    assert memory.map_bytes(replace(alone, n_threads=2))[0] - only_read == 11 * vector - (6 + 1 + 2) * vector
+    solved = memory.map_bytes(replace(alone, n_threads=2, made=True, filtered=True))[0]
+    assert only_read - solved == 2 * vector  # made in place
+
+
+def test_a_simulation_of_many_threads_takes_what_is_predicted():
+    made = [sys.executable, "-c", SIMULATED, str(Path(__file__).parents[3] / "benchmarks")]
+    ended = run_command(made, timeout=120)
+    assert ended.returncode == 0, ended.stderr
+    predicted, peak, pixels = json.loads(ended.stdout.splitlines()[-1])
+    assert pixels > 200_000
+    assert predicted == pytest.approx(peak, rel=0.1)
