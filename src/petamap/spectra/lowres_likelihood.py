@@ -125,6 +125,8 @@ def measure_likelihood(
     mask = maps.seen
     if choices.mask is not None:
         mask = mask * read_mask(choices.mask, maps.pixelization, maps.sky.frame, choices.threshold)
+    if not np.any(mask):
+        raise DataError("the mask leaves no pixel", where=str(choices.mask or maps.path))
     n_stokes, l_max = len(maps.sky.values), 3 * n_side - 1
     _report_cost(int(n_stokes * 12 * n_side**2 * np.mean(mask)), n_stokes, l_max, report)
     low, note = _low_map(maps, np.where(mask > 0, 1.0, 0.0), n_side, choices)

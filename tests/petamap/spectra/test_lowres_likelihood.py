@@ -173,6 +173,22 @@ def test_what_does_not_fit_is_refused(tmp_path, make_summary, monkeypatch, capsy
         assert word in capsys.readouterr().err
 
 
+def test_a_mask_that_leaves_no_pixel_is_an_error(tmp_path, make_summary):
+    maps = run_of(tmp_path / "run", make_summary(), 0)
+    one_pixel = np.zeros((1, maps.pixelization.n_pix))
+    for kept, word in (
+        (0.0, r"mask\.fits: the mask leaves no pixel"),
+        (1.0, "no pixel is left"),
+    ):
+        one_pixel[0, 5] = kept
+        path = tmp_path / "mask.fits"
+        write_map(
+            path, one_pixel, maps.pixelization, names=["MASK"], unit="", run_id="m", frame=maps.sky.frame
+        )
+        with pytest.raises(DataError, match=word):
+            measure_likelihood(maps, replace(CHOICES, mask=path), THEORY, 4)
+
+
 def test_the_command(tmp_path, make_summary, capsys):
     folder = write_run(tmp_path / "run", make_summary(), noisy(1), SIGMA**2)
     words = [
