@@ -12,17 +12,27 @@ from functools import cache
 from types import CodeType, FunctionType
 from typing import Any
 
+import killed_jobs
 import mpi
 import pytest
 
 _STARTS = mpi.run_ranks, mpi.launch
+_STARTS_N_RANKS = killed_jobs.Job, mpi.MPIEXEC
 
 
 def mark_rank_tests(items: list[pytest.Item]) -> None:
     """Mark tests whose function, fixtures or what these call starts ranks as "ranks"."""
     for item in items:
-        if isinstance(item, pytest.Function) and any(map(_starts_ranks, _functions(item))):
-            item.add_marker("ranks")
+        if isinstance(item, pytest.Function):
+            starts = _STARTS + _STARTS_N_RANKS * (_n_ranks(item) > 1)
+            if any(_names_one(function, starts) for function in _functions(item)):
+                item.add_marker("ranks")
+
+
+def _n_ranks(item: pytest.Function) -> int:
+    """Return the number of ranks that a test is parametrized by."""
+    callspec = getattr(item, "callspec", None)
+    return 1 if callspec is None else int(callspec.params.get("n_ranks", 1))
 
 
 def _functions(item: pytest.Function) -> Iterator[FunctionType]:
@@ -41,15 +51,17 @@ def _inner(function: Any) -> FunctionType:
 
 
 @cache
-def _starts_ranks(function: FunctionType) -> bool:
-    """Return whether a function, or one of test files that it names at any depth, starts ranks."""
+def _names_one(function: FunctionType, starts: tuple[Any, ...]) -> bool:
+    """Return whether a function, or one of test files that it names at any depth, names one of `starts`."""
     reached, left = set(), [function]
     while left:
         reached.add(one := left.pop())
-        named = (one.__globals__.get(name) for name in _names(one.__code__))
+        named = [one.__globals__.get(name) for name in _names(one.__code__)]
+        if any(each is start for each in named for start in starts):
+            return True
         called = (each for each in named if isinstance(each, FunctionType))
         left += {_inner(each) for each in called if "/tests/" in each.__code__.co_filename} - reached
-    return not reached.isdisjoint(_STARTS)
+    return False
 
 
 def _names(code: CodeType) -> Iterator[str]:
