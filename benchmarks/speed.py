@@ -220,23 +220,24 @@ def load() -> str:
 def measure(given: argparse.Namespace) -> None:
     """Write what is measured under this process's instruction set, a list of rows, as JSON."""
     scan = cases.observation(int(given.samples))
-    memory = memory_rows(
-        scan.n_samp * cases.N_DET
-    )  # first: a process counts what its parent holds in its peak
+    # first, as a process counts what its parent holds in its peak
+    memory = memory_rows(scan.n_samp * cases.N_DET)
     rows = iteration_rows(scan, "keep", given.repeats) + iteration_rows(scan, "recompute", given.repeats)
     rows += kernel_rows(given.repeats)
     rows += pass_rows(scan, [cases.solver(scan, "keep", n) for n in (1, 2)], given.repeats) + memory
     given.rows.write_text(json.dumps([asdict(row) for row in rows]))
 
 
-def table(own: Sequence[str], name: str, n_processes: int, found: Sequence[Mapping[str, object]]) -> None:
+def table(
+    own: Sequence[str], name: str, given: argparse.Namespace, found: Sequence[Mapping[str, object]]
+) -> None:
     """Print the table of an instruction set, medians of processes, beside what is known of peers."""
     show(f"{cpu_model()}, kernels for {name}, {os.cpu_count()} cores, load {load()} before")
-    show(f"ns and bytes are of a sample; medians of {n_processes} processes")
+    show(f"{given.samples / 1e6:.1f} M samples; ns and bytes of one; medians of {given.processes} processes")
     with tempfile.TemporaryDirectory() as folder:
         written = Path(folder) / "rows.json"
         tables = []
-        for _ in range(n_processes):
+        for _ in range(given.processes):
             subprocess.run([*own, "--rows", str(written)], check=True, env={**os.environ, VARIABLE: name})
             tables.append([Row(**row) for row in json.loads(written.read_text())])
     show(f"{'':52s}{'bar':>8s}{'here':>9s} {'':8s}kept")
@@ -267,7 +268,7 @@ def all_tables(given: argparse.Namespace) -> None:
             )
             found, notes = ask_peers(given.peers, scan, PEERS)
     for name in given.sets:
-        table(own, name, given.processes, found)
+        table(own, name, given, found)
         show("")
     for note in notes:
         show(note)

@@ -17,7 +17,7 @@ import mpi
 import pytest
 
 _STARTS = mpi.run_ranks, mpi.launch
-_STARTS_N_RANKS = killed_jobs.Job, mpi.MPIEXEC
+_STARTS_N_RANKS = killed_jobs.Job, mpi.MPIEXEC  # as many as the test is parametrized by
 
 
 def mark_rank_tests(items: list[pytest.Item]) -> None:

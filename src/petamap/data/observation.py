@@ -85,9 +85,9 @@ def are_any_order(datasets: Iterable[Iterable[Iterable[Signal]]]) -> bool:
     return _all_have("any_order", datasets)
 
 
-def are_in_memory(datasets: Iterable[Iterable[Iterable[Signal]]]) -> bool:
-    """Return whether the samples of all signals of data sets are had for a copy of memory."""
-    return _all_have("in_memory", datasets)
+def are_made(datasets: Iterable[Iterable[Iterable[Signal]]]) -> bool:
+    """Return whether samples of data sets are made as they are asked for: not read, nor all copied."""
+    return are_any_order(datasets) and not _all_have("in_memory", datasets)
 
 
 def _all_have(attribute: str, datasets: Iterable[Iterable[Iterable[Signal]]]) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from petacomm.base.host import resident_bytes
+from petamap.data.observation import are_made
 from petamap.mapmaking.slabs import is_partial, slab_bytes
 from petamap.mapmaking.vectors import MAX_WIDTH, width_for
 
@@ -125,7 +126,8 @@ class Sizes:
     sample_unknowns : bool
         Whether each unknown beside the map is of one sample (`Projection.sample_unknowns`).
     made : bool
-        Whether all data are made, so that two threads share the sums of right-hand sides.
+        Whether all data are known to be made, so that two threads share the sums of right-hand sides. Of
+        several at once, as of realizations, it is not known.
     filtered : bool
         Whether blocks are filtered, so that two threads share the sums of the operator.
     """
@@ -150,17 +152,6 @@ class Sizes:
 def sum_copies(n_threads: int, shared: bool) -> int:
     """Return the copies of sums that threads have: one each, or one of two threads that share it."""
     return -(-n_threads // 2) if shared else n_threads
-
-
-def are_made(observations: Iterable[Observation], n_rhs: int) -> bool:
-    """Return whether right-hand sides are of data that are made on request, as far as is known before.
-
-    Of several at once, as of realizations, it is not known.
-    """
-    signals = [signal for one in observations for signal in one.signals]
-    any_order = all(getattr(one, "any_order", False) for one in signals)
-    held = any(getattr(one, "in_memory", False) for one in signals)
-    return n_rhs == 1 and bool(signals) and any_order and not held
 
 
 def simulates(observations: Iterable[Observation]) -> bool:
@@ -282,7 +273,7 @@ def plan_memory(
         n_sent=pixels.plan.bytes_per_call(1, 1) if pixels.n_ghosts else 0,
         partial=is_partial(projection.pixelization, int(pixels.comm.sum(pixels.n_owned))),
         sample_unknowns=projection.sample_unknowns,
-        made=are_made(projection.observations, n_rhs),
+        made=n_rhs == 1 and are_made([[one.signals for one in projection.observations]]),
         filtered=projection.layout.n_lag > 0,
     )
     pointing = projection.bytes_to_keep if keep else 0

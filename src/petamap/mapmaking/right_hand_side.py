@@ -16,7 +16,7 @@ from petacomm.base.errors import DataError
 from petacomm.base.threads import add_by_threads, map_with_states
 from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.mpi import agree_on_errors
-from petamap.data.observation import Signal, are_any_order, are_in_memory
+from petamap.data.observation import Signal, are_any_order, are_made
 from petamap.data.read_ahead import forget_pieces
 from petamap.mapmaking.binning import signal_unit, term_bits
 from petamap.mapmaking.memory import sum_copies
@@ -226,9 +226,7 @@ class _Reading:
         Where data are made, adding to sums is less than half of a thread's work: two threads share a copy, as
         in `NormalOperator`.
         """
-        n_threads = self.system.projection.n_threads
-        made = are_any_order(datasets) and not are_in_memory(datasets)
-        return sum_copies(n_threads, shared=made)
+        return sum_copies(self.system.projection.n_threads, shared=are_made(datasets))
 
     def _units_of_work(self, datasets: Sequence[Dataset], width: int) -> list[int]:
         """Return what is filtered at once: stream by stream, as files are read.

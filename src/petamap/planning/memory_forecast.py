@@ -11,11 +11,11 @@ import numpy as np
 from petacomm.costs.forecast import Forecast
 from petacomm.reduction import ALGORITHMS
 from petamap.data.config import RunConfig
+from petamap.data.observation import are_made
 from petamap.mapmaking.memory import (
     SIMULATION_BYTES,
     MemoryPlan,
     Sizes,
-    are_made,
     component_bytes,
     gives_pointing_back,
     map_bytes,
@@ -164,7 +164,7 @@ class MemoryForecast:
             n_threads=threads,
             n_rhs=n_rhs,
             partial=not self.run.parts and is_partial(self.run.pixelization, round(forecast.n_global.value)),
-            made=are_made(self.run.observations, n_rhs),
+            made=n_rhs == 1 and are_made([[one.signals for one in self.run.observations]]),
             filtered=self.run.layout.n_lag > 0,
         )
         name = self.config.comm.reduction
