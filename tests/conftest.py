@@ -42,6 +42,11 @@ def pytest_addoption(parser):
     parser.addoption("--fork-ranks", action="store_true", help=told)
 
 
+def pytest_xdist_auto_num_workers():
+    """Return one more than there are cores: tests of signals, kills and disks wait."""
+    return (os.cpu_count() or 1) + 1
+
+
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(items):
     mark_rank_tests(items)

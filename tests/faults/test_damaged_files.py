@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cases import cases
+from changed_files import write_anew
 from montecarlo_runs import TINY
 from parsers import made_image, made_instrument_model, made_object_maps, made_recording
 
@@ -168,7 +169,7 @@ def tries(request, made, tmp_path, outcomes):
 
     def attempt(changed: bytes, fault: str) -> None:
         place = path.with_name(f"{next(numbers)}{path.suffix}") if name in _OWN_NAMES else path
-        place.write_bytes(changed)
+        write_anew(place, changed)
         outcomes.tried(fault, lambda: read(place), expected, str(place))
         if place != path:
             place.unlink()

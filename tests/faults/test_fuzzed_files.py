@@ -4,6 +4,7 @@ from functools import partial
 
 import pytest
 from cases import cases
+from changed_files import write_anew
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from parsers import READERS, seeds
@@ -40,7 +41,7 @@ def test_files(name, n_tries, tmp_path, outcomes):
     )  # fmt: skip
     @given(changed(seeds()[name]))
     def attempt(content):
-        path.write_bytes(content)
+        write_anew(path, content)
         outcomes.tried(repr(content), partial(accept), None, name)
 
     attempt()

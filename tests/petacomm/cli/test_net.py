@@ -38,7 +38,7 @@ def test_predict_lists_all_algorithms_and_marks_the_lowest(capsys):
         ["--machine", "bluegene-l", "--shape", "4x4x4", "--type", "int"],
         ["--machine", "bluegene-l", "--shape", "2x4x2", "--mode", "virtual-node"],
         ["--machine", "hopper", "--ranks", "768"],
-        ["--machine", "perlmutter", "--ranks", "1000"],
+        ["--machine", "perlmutter", "--ranks", "300"],
     ],
 )
 @pytest.mark.parametrize("collective", ["broadcast", "reduce", "allreduce", "alltoall", "barrier"])

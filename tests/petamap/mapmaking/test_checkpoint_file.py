@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from changed_files import write_anew
 from mpi import run_ranks
 
 from petacomm.base.errors import DataError, ResourceError
@@ -100,7 +101,7 @@ def test_each_flipped_byte_is_found(tmp_path):
     for place in range(len(content)):
         damaged = bytearray(content)
         damaged[place] ^= 1 << place % 8
-        path.write_bytes(damaged)
+        write_anew(path, damaged)
         with pytest.raises(DataError) as caught:
             read_small(path)
         assert caught.value.where == str(path) and caught.value.mend == MEND
@@ -110,11 +111,11 @@ def test_each_shorter_file_and_a_longer_one_are_found(tmp_path):
     path = small_file(tmp_path)
     content = path.read_bytes()
     for length in range(len(content)):
-        path.write_bytes(content[:length])
+        write_anew(path, content[:length])
         with pytest.raises(DataError, match=r"whole|damaged"):
             read_small(path)
     for longer in (content + b"\0", b"\0" + content):
-        path.write_bytes(longer)
+        write_anew(path, longer)
         with pytest.raises(DataError, match=r"whole|damaged"):
             read_small(path)
     path.unlink()

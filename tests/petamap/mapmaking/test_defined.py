@@ -1,11 +1,13 @@
 """What cannot be mapped has a defined result and a warning, or one error that names the sample."""
 
 import dataclasses
+import tempfile
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
-from mpi import launch
+from mpi import launch, run_ranks
 from small_runs import one_detector, run_on
 from small_systems import Bad, Models, Samples, dense, recorded
 
@@ -192,14 +194,10 @@ def _spoilt(rank_of_sample):
 
 
 def late_sample_is_not_finite(comm):
-    import tempfile
-
     run_on([_spoilt(8999)], comm.bcast(tempfile.mkdtemp()), comm, **NUMBERED)
 
 
 def noise_of_the_last_detector_is_none(comm):
-    import tempfile
-
     made = dataclasses.replace(
         made_of(n_samp=9000), noise=Models(((InverseLags(np.ones(1)),), (OneOverF(-1.0),)))
     )
@@ -211,8 +209,6 @@ def folder_cannot_be_made(comm):
 
 
 def pixel_outside_on_one_rank(comm):
-    import tempfile
-
     made = made_of(n_samp=9000)
     pixels = np.stack([made.pointing._pixels(d, 0, 9000) for d in range(2)])
     pixels[1, 8990] = 77
@@ -240,9 +236,6 @@ def test_one_message_ends_all_ranks(function, code, words, n_ranks):
 
 
 def nothing_to_map_on_ranks(comm):
-    import tempfile
-    from pathlib import Path
-
     folder = Path(comm.bcast(tempfile.mkdtemp()))
     for number, made in enumerate([one_detector([3.25], [2]), made_of(n_samp=3)]):
         summary = run_on([made], folder / str(number), comm, **INTENSITY)
@@ -259,6 +252,4 @@ def nothing_to_map_on_ranks(comm):
 
 
 def test_more_ranks_than_blocks():
-    from mpi import run_ranks
-
     run_ranks(nothing_to_map_on_ranks, 3)

@@ -7,6 +7,7 @@ import h5py
 import numpy as np
 import pytest
 from cases import cases
+from changed_files import write_anew
 
 from petacomm.base.errors import ConfigError, DataError, ResourceError
 from petamap.montecarlo.store import (
@@ -153,7 +154,7 @@ def fill(path, **choices):
 def flipped(path, content, offset, bit):
     changed = bytearray(content)
     changed[offset] ^= 1 << bit
-    path.write_bytes(bytes(changed))
+    write_anew(path, changed)
 
 
 @pytest.mark.parametrize("share", cases(40, long=(1,)))

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from astropy.io import fits
 from astropy.wcs import WCS
+from changed_files import write_anew
 
 import petamap.examples
 from petacomm.base.errors import ConfigError, DataError, ResourceError, UserError
@@ -273,7 +274,7 @@ def test_flipped_bits_are_detected(tmp_path, pixelization):
     for place in rng.integers(0, len(intact), 60):
         damaged = bytearray(intact)
         damaged[place] ^= 1 << int(rng.integers(0, 8))
-        path.write_bytes(damaged)
+        write_anew(path, damaged)
         with pytest.raises(DataError, match=r"map\.fits"):
             read_map(path)
 
@@ -284,7 +285,7 @@ def test_truncation_is_detected(tmp_path, pixelization):
     write_iqu(path, pixelization)
     intact = path.read_bytes()
     for length in [0, 1, 79, 80, 2879, 2880, 2881, 5760, 7000, len(intact) - 2880, len(intact) - 1]:
-        path.write_bytes(intact[:length])
+        write_anew(path, intact[:length])
         with pytest.raises(DataError, match=r"map\.fits"):
             read_map(path)
 
@@ -298,7 +299,7 @@ def test_damaged_headers_without_checksums(tmp_path):
     for place in rng.choice(places, 300):
         damaged = bytearray(intact)
         damaged[place] = int(rng.integers(0, 256))
-        path.write_bytes(damaged)
+        write_anew(path, damaged)
         with contextlib.suppress(DataError):
             read_map(path)
 

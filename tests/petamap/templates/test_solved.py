@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from changed_files import write_anew
 from made_scans import ground
 
 from petacomm.base.errors import ConfigError, DataError
@@ -143,7 +144,7 @@ def test_damaged_amplitudes_are_refused(solved):
     refused = 0
     places = range(0, len(whole), 1 + len(whole) // 60)
     for place in places:
-        damaged.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
+        write_anew(damaged, whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
         try:
             found = read_amplitudes(damaged)
         except DataError as error:
