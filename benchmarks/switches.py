@@ -20,11 +20,13 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 
 from petacomm.base.host import cpu_model
 from petacomm.network import PacketMessages, SimulationResult, SwitchHardware, SwitchSimulator
+from petacomm.network.switch_packets import Routing
 from petacomm.topology import DragonflyPlus, FatTree, HyperX, SlimFly, dragonfly
 
 PEER = Path(__file__).parent / "peers" / "peer_simgrid_flows.cpp"
@@ -80,18 +82,26 @@ def speed() -> None:
 
 
 def throughput() -> None:
-    """Print what arrives of what nodes send to the next group, in parts of their bandwidth."""
-    print("to the next group, of the bandwidth (published: minimal 1/32 = 0.031, valiant and ugal about 0.5)")
-    for channel, offered in ((16, 0.5), (16, 1.0), (64, 0.5), (64, 1.0)):
-        time_each = 0.0 if offered == 1.0 else 240 / LINK / offered
-        hardware = dataclasses.replace(HARDWARE, channel=channel * 256, message_time=time_each)
-        cells = []
-        for routing in ("minimal", "valiant", "ugal"):
-            n = 100 if routing == "minimal" else 1000
-            run = SwitchSimulator(KIM, hardware, routing).simulate(to_next_group(n))
-            parts = [n * 240 / LINK / seconds for seconds in (run.seconds, np.median(run.node_seconds))]
-            cells.append(f"{routing} {parts[0]:.3f} ({parts[1]:.3f} of half the nodes)")
-        print(f"buffers of {channel:3d} packets, offered {offered:.1f}: {'; '.join(cells)}")
+    """Print what the slowest node gets rid of once queues are full, in parts of its bandwidth."""
+    print("of the bandwidth, the slowest node (published, next group: minimal 1/32, UGAL about 1/2)")
+    print(f"{'offered, to':24s} buffers  " + "  ".join(f"{routing:>9s}" for routing in get_args(Routing)))
+    for name, traffic, offered in (
+        ("0.50, the next group", to_next_group, 0.5),
+        ("1.00, the next group", to_next_group, 1.0),
+        ("1.00, all nodes", partial(uniform, KIM.n_nodes, n_bytes=240), 1.0),
+    ):
+        for channel in (16, 64):
+            hardware = dataclasses.replace(
+                HARDWARE, channel=channel * 256, message_time=240 / LINK / offered if offered < 1 else 0.0
+            )
+            rates = [sustained(SwitchSimulator(KIM, hardware, way), traffic) for way in get_args(Routing)]
+            print(f"{name:24s} {channel // 4:4d} KB  " + "  ".join(f"{rate:9.3f}" for rate in rates))
+
+
+def sustained(simulator: SwitchSimulator, traffic: Callable[[int], PacketMessages]) -> float:
+    """Return the part of its bandwidth that the slowest node has for its packets 500 to 1000."""
+    seconds = [simulator.simulate(traffic(n)).seconds for n in (500, 1000)]
+    return 500 * 240 / LINK / (seconds[1] - seconds[0])
 
 
 def simgrid() -> None:

@@ -13,10 +13,12 @@
 
 template <>
 struct bindings::Enumerators<petacomm::Routing> {
-    static constexpr Enumerator<petacomm::Routing> all[] = {{petacomm::Routing::minimal, "minimal"},
-                                                            {petacomm::Routing::valiant, "valiant"},
-                                                            {petacomm::Routing::ugal, "ugal"}};
-    static constexpr auto type = nanobind::detail::const_name("typing.Literal['minimal', 'valiant', 'ugal']");
+    static constexpr Enumerator<petacomm::Routing> all[] = {
+        {petacomm::Routing::minimal, "minimal"}, {petacomm::Routing::valiant, "valiant"},
+        {petacomm::Routing::ugal, "ugal"},       {petacomm::Routing::ugal_g, "ugal-g"},
+        {petacomm::Routing::ugal_l, "ugal-l"},   {petacomm::Routing::ugal_l_vc, "ugal-l-vc"}};
+    static constexpr auto type = nanobind::detail::const_name(
+        "typing.Literal['minimal', 'valiant', 'ugal', 'ugal-g', 'ugal-l', 'ugal-l-vc']");
 };
 
 template <>

@@ -35,7 +35,7 @@ REALS = [np.nan, np.inf, -np.inf, -1.0, 0.0, 0.5, 1e-310, 1e300]
 WORDS = [
     *("sum", "max", "min", "or", "everywhere", "onto_owners", "from_owners", "onto_slots", "from_slots"),
     *("in_node_order", "round-robin", "longest-queue", "farthest", "plus", "parity", "random", "", "mean"),
-    *("minimal", "valiant", "ugal"),
+    *("minimal", "valiant", "ugal", "ugal-g", "ugal-l", "ugal-l-vc"),
 ]
 LENGTHS = [0, 1, 2, 3, 4, 6, 8, 18, 64]
 MOST_ELEMENTS = 1 << 24  # of an array: those of five axes would take all memory

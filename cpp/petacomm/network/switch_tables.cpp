@@ -29,6 +29,8 @@ SwitchTables::SwitchTables(const SwitchGraph& graph)
     list_links(graph.tail, graph.n_vertices, out_first_, out_);
     list_links(graph.head, graph.n_vertices, in_first_, in_);
     find_stops(graph);
+    for (std::int64_t i = 0; i < graph.n_links(); ++i)
+        rises_inside_ |= graph.rises[i] && graph.region[graph.tail[i]] == graph.region[graph.head[i]];
     std::vector<Reach> reach(static_cast<std::size_t>(n_stops()) * n_switches_);
     for (std::int32_t stop = 0; stop < n_stops(); ++stop) measure(graph, stop, reach);
     collect(graph, reach);

@@ -47,6 +47,9 @@ class SwitchTables {
     int n_channels(bool detours) const { return most_channels_ + (detours ? most_rises_ : 0); }
     // The first channel of packets that make no detour where others do, and of those at their middle.
     int straight_channel() const { return most_rises_; }
+    // The channel of those that stay in their region: the last, from which none goes on to another region.
+    // Where channels rise within regions, too, they keep packets apart by themselves.
+    int inner_channel() const { return rises_inside_ ? most_rises_ : 2 * most_rises_; }
     std::int64_t memory() const;
 
   private:
@@ -74,6 +77,7 @@ class SwitchTables {
     std::vector<std::int32_t> set_of_;  // (n_stops, n_switches)
     std::vector<std::uint8_t> hops_;
     int most_rises_ = 0, most_channels_ = 1;
+    bool rises_inside_ = false;  // regions
 };
 
 }  // namespace petacomm

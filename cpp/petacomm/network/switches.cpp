@@ -162,7 +162,9 @@ std::int32_t SwitchSimulator::choose_link(Packet& packet, std::int32_t vertex) {
 }
 
 // Whether a packet makes a detour is decided at the switch of its source. Those that make none keep out of
-// the channels in which detours begin: there, these are not held up (Kim et al. 2008, section 4.1).
+// the channels in which detours begin: there, these are not held up (Kim et al. 2008, section 4.1). Those
+// that stay in their region keep out of the channels of detours at their middle, too, as these may go down to
+// a leaf and up again there, while they go up and down.
 void SwitchSimulator::choose_way(Packet& packet, std::int32_t vertex) {
     const std::int32_t stop = tables_.stop_of(packet.destination);
     const std::int32_t here = graph_.region[vertex], there = graph_.region[tables_.vertex(stop)];
@@ -173,24 +175,36 @@ void SwitchSimulator::choose_way(Packet& packet, std::int32_t vertex) {
             return;
         }
     }
-    packet.channel = static_cast<std::uint8_t>(tables_.straight_channel());
+    packet.channel =
+        static_cast<std::uint8_t>(here == there ? tables_.inner_channel() : tables_.straight_channel());
 }
 
-// Whether the queue of a detour's first link, times its hops, is shorter than that of the shortest route;
-// where both begin with one link, the queues of its channels are compared (UGAL-L_VCH, Kim et al. 2008,
-// section 4.3).
+// Whether the queue of a detour, times its hops, is shorter than that of the shortest route (Kim et al. 2008,
+// section 4): UGAL-G's are those of cables between groups, all others' those of first links. UGAL-L_VC has
+// the queues of the channels alone in which each begins; the hybrid, where both begin with one link.
 bool SwitchSimulator::is_shorter(const Packet& packet, std::int32_t vertex, std::int32_t middle) const {
     const std::int32_t stop = tables_.stop_of(packet.destination);
-    const std::int32_t straight = least_loaded(packet, tables_.next(stop, vertex));
-    const std::int32_t around = least_loaded(packet, tables_.next(middle, vertex));
+    const std::int32_t straight = deciding_link(packet, vertex, stop);
+    const std::int32_t around = deciding_link(packet, vertex, middle);
     std::int64_t straight_load = links_[straight].load, around_load = links_[around].load;
-    if (straight == around) {
-        const Queue* const queues = &queues_[static_cast<std::int64_t>(straight) * n_channels_];
-        straight_load = queues[tables_.straight_channel()].load;
-        around_load = queues[0].load;
+    if (hardware_.routing == Routing::ugal_l_vc ||
+        (hardware_.routing == Routing::ugal && straight == around)) {
+        straight_load =
+            queues_[static_cast<std::int64_t>(straight) * n_channels_ + tables_.straight_channel()].load;
+        around_load = queues_[static_cast<std::int64_t>(around) * n_channels_].load;
     }
     const int hops = tables_.hops(middle, vertex) + tables_.hops(stop, tables_.vertex(middle));
     return straight_load * tables_.hops(stop, vertex) > around_load * hops;
+}
+
+// The link on the way to a stop of another region whose queue UGAL looks at.
+std::int32_t SwitchSimulator::deciding_link(const Packet& packet, std::int32_t vertex,
+                                            std::int32_t stop) const {
+    std::int32_t link = least_loaded(packet, tables_.next(stop, vertex));
+    if (hardware_.routing != Routing::ugal_g) return link;
+    while (graph_.region[links_[link].head] == graph_.region[links_[link].tail])
+        link = least_loaded(packet, tables_.next(stop, links_[link].head));
+    return link;
 }
 
 // A stop in a region that is neither `here` nor `there`.

@@ -14,8 +14,9 @@
 namespace petacomm {
 
 // Shortest routes; by way of a switch of another region, drawn at random (Valiant 1982); the one of both
-// whose first link has the shorter queue, times hops (UGAL with local queues, Singh 2005).
-enum class Routing { minimal, valiant, ugal };
+// whose queue, times hops, is the shorter (UGAL, Singh 2005). Kim et al. 2008 have four kinds of queues:
+// `ugal` is UGAL-L_VCH.
+enum class Routing { minimal, valiant, ugal, ugal_g, ugal_l, ugal_l_vc };
 
 // Times in ticks, sizes in granules. Of links by kind.
 struct SwitchHardware {
@@ -83,6 +84,7 @@ class SwitchSimulator {
     std::int32_t choose_link(Packet& packet, std::int32_t vertex);
     void choose_way(Packet& packet, std::int32_t vertex);
     bool is_shorter(const Packet& packet, std::int32_t vertex, std::int32_t middle) const;
+    std::int32_t deciding_link(const Packet& packet, std::int32_t vertex, std::int32_t stop) const;
     std::int32_t draw_middle(const Packet& packet, std::int32_t here, std::int32_t there) const;
     std::int32_t next_link(Packet& packet, LinkSet links) const;
     std::int32_t least_loaded(const Packet& packet, LinkSet links) const;

@@ -29,7 +29,7 @@ def make_simulator(
     policy : RouterPolicy or str, optional
         Policy of the routers of a torus, by default ``transit-first``.
     routing : str, optional
-        Routing on a network of switches: ``minimal``, ``valiant`` or ``ugal``; by default that of the
+        Routing on a network of switches, one of those of `SwitchSimulator`; by default that of the
         machine's file, or ``minimal`` where it names none or there is no third group.
     seed : int
 

@@ -37,7 +37,7 @@ from petacomm.network.switch_graph import switch_graph
 from petacomm.network.switch_hardware import SwitchHardware
 from petacomm.topology import Network, full_network
 
-Routing: TypeAlias = Literal["minimal", "valiant", "ugal"]
+Routing: TypeAlias = Literal["minimal", "valiant", "ugal", "ugal-g", "ugal-l", "ugal-l-vc"]
 # Ticks for which a full packet holds the fastest link.
 _TICKS = 128
 
@@ -54,7 +54,9 @@ class SwitchSimulator:
         ``minimal``: shortest routes; on a fat tree, any way up and the way down. ``valiant``: by way of a
         switch in another group, drawn at random for each packet (Valiant 1982). ``ugal``: minimal, unless the
         queue of its first link times its hops is longer than that of such a detour, and of the channels of
-        both where they begin with the same link (UGAL-L_VCH, Kim et al. 2008).
+        both where they begin with the same link (UGAL-L_VCH, Kim et al. 2008). For comparison, as there:
+        ``ugal-l`` takes queues of links alone, ``ugal-l-vc`` those of channels, and ``ugal-g`` looks at the
+        cables between groups, of which a real router knows its own.
     seed : int
         Seed of all random numbers; the same seed gives the same run.
 
