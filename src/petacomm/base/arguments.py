@@ -106,6 +106,17 @@ def require_real(value: Any, what: str, least: float, most: float) -> float:
     return number
 
 
+def require_dtype(value: Any, what: str = "dtype") -> np.dtype[Any]:
+    """Return a dtype of NumPy; raise a ConfigError if a value names none."""
+    try:
+        dtype: np.dtype[Any] = np.dtype(value)
+    except (TypeError, ValueError):  # as of fields that are twice in a structure
+        raise ConfigError(
+            f"is no dtype of NumPy: {value!r:.100}", where=what, mend="give one, like numpy.float64"
+        ) from None
+    return dtype
+
+
 def require_instance(value: Any, what: str, kind: type, mend: str | None = None) -> None:
     """Raise a ConfigError unless a value is an object of a class."""
     error = instance_error(value, what, kind, mend)

@@ -42,6 +42,14 @@ def method_error(method: str, known: Collection[str]) -> DatatypeError | None:
     return DatatypeError(f"no method '{method}'", mend=did_you_mean(method, names))
 
 
+def checks_error(checks: str) -> DatatypeError | None:
+    """Return the error of checks that are neither "every" nor "first"; None if they are."""
+    known = ["every", "first"]
+    if checks in known:
+        return None
+    return DatatypeError(f"no checks '{checks}'", mend=did_you_mean(str(checks), known))
+
+
 def array_error(
     name: str, array: AnyArray, layout: ArrayLayout, dtype: np.dtype[Any], rank: int
 ) -> DatatypeError | None:

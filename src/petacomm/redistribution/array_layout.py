@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from petacomm.base.arguments import require_arrays, require_integer, whole_numbers
+from petacomm.base.arguments import require_arrays, require_dtype, require_integer, whole_numbers
 from petacomm.base.errors import ConfigError
 from petacomm.base.text import shape_text
 from petacomm.base.typing import AnyArray
@@ -108,7 +108,7 @@ class ArrayLayout:
         -------
         tuple of slice
         """
-        at = np.unravel_index(rank, self.grid)
+        at = np.unravel_index(require_integer(rank, "rank", 0, self.n_ranks - 1), self.grid)
         begins = [self.begins(axis) for axis in range(len(self.shape))]
         return tuple(slice(int(b[i]), int(b[i + 1])) for b, i in zip(begins, at, strict=True))
 
@@ -139,7 +139,11 @@ class ArrayLayout:
         array
             View with the shape of the part, whose memory order is `order`.
         """
+        require_arrays(memory=memory)
         shape = self.local_shape(rank)
+        if memory.ndim != 1 or len(memory) < math.prod(shape):
+            what = f"memory of shape {memory.shape} for a part of shape {shape}"
+            raise DatatypeError(what, mend="flat, with as many elements or more")
         ordered = memory[: math.prod(shape)].reshape([shape[axis] for axis in self.order])
         return ordered.transpose(np.argsort(self.order))
 
@@ -156,7 +160,7 @@ class ArrayLayout:
         array
             With the shape of the part, whose memory order is `order`.
         """
-        return self.local_array(np.empty(math.prod(self.local_shape(rank)), dtype), rank)
+        return self.local_array(np.empty(math.prod(self.local_shape(rank)), require_dtype(dtype)), rank)
 
     def in_memory_order(self, array: AnyArray) -> AnyArray:
         """Return a view of a rank's part with its axes in memory order.

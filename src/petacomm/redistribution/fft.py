@@ -14,14 +14,15 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from petacomm.base.arguments import whole_numbers
+from petacomm.base.arguments import require_dtype, require_integer, whole_numbers
 from petacomm.base.typing import AnyArray
-from petacomm.mpi.agreement import agree, require_communicator
+from petacomm.mpi.agreement import agree, agree_on_errors, require_communicator
 from petacomm.mpi.autotuner import MethodChoice, choose_fastest
 from petacomm.mpi.communicator import Communicator
 from petacomm.redistribution.argument_checks import (
     agree_on_call,
     array_error,
+    checks_error,
     method_error,
     require_same_arguments,
 )
@@ -95,9 +96,11 @@ class ParallelFFT(MethodChoice):
         checks: Literal["every", "first"] = "every",
     ) -> None:
         require_communicator(comm)
-        self.comm, self.shape, self.dtype = comm, whole_numbers(shape, "shape"), np.dtype(dtype)
-        self.grid = (comm.size,) if grid is None else whole_numbers(grid, "grid")
-        self.method, self.n_threads, self.checks = method, n_threads, checks
+        self.comm, self.method, self.checks = comm, method, checks
+        with agree_on_errors(comm):
+            self.shape, self.dtype = whole_numbers(shape, "shape"), require_dtype(dtype)
+            self.grid = (comm.size,) if grid is None else whole_numbers(grid, "grid")
+            self.n_threads = require_integer(n_threads, "n_threads", 1)
         agree(comm, self._argument_error())
         require_same_arguments(
             comm, f"transform of {self.shape} {self.dtype} on {self.grid}, {method}, checks {checks}"
@@ -215,7 +218,7 @@ class ParallelFFT(MethodChoice):
             return DatatypeError(f"a grid of {self.grid} ranks, and {self.comm.size} processes")
         if self.method == _IN_WINDOW and self.comm.node().size < self.comm.size:
             return DatatypeError("'in-window' where ranks do not share a node", mend="use 'exchanged'")
-        return method_error(self.method, [_EXCHANGED, _IN_WINDOW, *METHODS])
+        return method_error(self.method, [_EXCHANGED, _IN_WINDOW, *METHODS]) or checks_error(self.checks)
 
 
 def _stages(shape: tuple[int, ...], grid: tuple[int, ...]) -> list[ArrayLayout]:

@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from petacomm.base.arguments import instance_error, require_integer
+from petacomm.base.arguments import instance_error, require_dtype, require_integer
 from petacomm.base.errors import ConfigError, did_you_mean
 from petacomm.base.typing import AnyArray, Int32Array, Int64Array, UInt8Array
-from petacomm.mpi.agreement import agree, require_communicator
+from petacomm.mpi.agreement import agree, agree_on_errors, require_communicator
 from petacomm.mpi.autotuner import MethodChoice, choose_fastest
 from petacomm.mpi.communicator import Communicator, MpiCommunicator
 from petacomm.mpi.datatypes import Datatypes, MessageExchange, NeighborAlltoallwExchange, TypedBuffer
@@ -78,7 +78,8 @@ class LatticeField(MethodChoice):
     ) -> None:
         require_communicator(comm)
         self.comm, self.lattice, self.kind, self.method = comm, lattice, kind, method
-        self.dtype = np.dtype(dtype)
+        with agree_on_errors(comm):
+            self.dtype = require_dtype(dtype)
         agree(comm, self._argument_error())
         require_same_arguments(comm, f"{kind} {self.dtype} on {lattice.layout}, {method}")
         row_bytes = OBJECTS[kind] * self.dtype.itemsize

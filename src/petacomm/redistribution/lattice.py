@@ -66,6 +66,7 @@ class Lattice:
         layout = ArrayLayout(self.shape, self.grid)
         object.__setattr__(self, "shape", layout.shape)
         object.__setattr__(self, "grid", layout.grid)
+        object.__setattr__(self, "rank", require_integer(self.rank, "rank", 0, layout.n_ranks - 1))
         if any(n % 2 or n == 0 for n in self.shape):
             raise DatatypeError(
                 f"a periodic lattice of {self.shape} sites",

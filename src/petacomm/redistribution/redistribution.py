@@ -8,15 +8,16 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from petacomm.base.arguments import instance_error
+from petacomm.base.arguments import instance_error, require_dtype
 from petacomm.base.errors import ConfigError
 from petacomm.base.typing import AnyArray
-from petacomm.mpi.agreement import agree, require_communicator
+from petacomm.mpi.agreement import agree, agree_on_errors, require_communicator
 from petacomm.mpi.autotuner import MethodChoice, choose_fastest
 from petacomm.mpi.communicator import Communicator
 from petacomm.redistribution.argument_checks import (
     agree_on_call,
     array_error,
+    checks_error,
     method_error,
     require_same_arguments,
 )
@@ -80,7 +81,9 @@ class Redistribution(MethodChoice):
     ) -> None:
         require_communicator(comm)
         self.comm, self.before, self.after = comm, before, after
-        self.dtype, self.method, self.checks = np.dtype(dtype), method, checks
+        self.method, self.checks = method, checks
+        with agree_on_errors(comm):
+            self.dtype = require_dtype(dtype)
         agree(comm, self._argument_error())
         require_same_arguments(comm, f"{before} to {after}, {self.dtype.str}, {method}, checks {checks}")
         self._overlaps = LayoutOverlaps(comm, before, after)
@@ -105,7 +108,7 @@ class Redistribution(MethodChoice):
             return DatatypeError(f"layouts of two arrays: {self.before}, and {self.after}")
         if self.dtype.hasobject or self.dtype.itemsize == 0:
             return DatatypeError(f"elements of dtype {self.dtype}", mend="any of fixed size, without objects")
-        return method_error(self.method, METHODS)
+        return method_error(self.method, METHODS) or checks_error(self.checks)
 
     def empty_source(self) -> AnyArray:
         """Return an uninitialised array of the layout before that "shared" does not copy. Collective.

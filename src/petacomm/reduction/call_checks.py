@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import zlib
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
 
 import numpy as np
 
@@ -52,7 +52,9 @@ class ReductionCall:
     ) -> ReductionCall:
         """Return the call on `values`, which may be any object: `error` checks it."""
         dtype, shape = getattr(values, "dtype", type(values).__name__), getattr(values, "shape", ())
-        return ReductionCall(verb, op, str(dtype), tuple(shape[1:]), exact, at_owners)
+        # Calls are kept in sets, where an operation of any kind must have its place.
+        named = op if isinstance(op, str) else cast(Operation, repr(op))
+        return ReductionCall(verb, named, str(dtype), tuple(shape[1:]), exact, at_owners)
 
     @property
     def fixed_point(self) -> bool:

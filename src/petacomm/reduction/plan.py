@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from petacomm.base.arguments import require_instance, whole_numbers
+from petacomm.base.arguments import require_dtype, require_instance, whole_numbers
 from petacomm.base.display import Displayed
 from petacomm.base.errors import ConfigError, UserError, did_you_mean
 from petacomm.base.timers import Timers
@@ -310,7 +310,7 @@ class ReductionPlan(Displayed):
         array
             Uninitialised.
         """
-        self.choose(row_width(whole_numbers(shape, "shape")), dtype)
+        self.choose(row_width(whole_numbers(shape, "shape")), require_dtype(dtype))
         return self._executor.empty(shape, dtype)
 
     def allreduce(

@@ -7,7 +7,7 @@ import numpy as np
 from petacomm.base.typing import AnyArray, Int32Array, Int64Array
 from petacomm.mpi.agreement import agree
 from petacomm.mpi.communicator import Communicator
-from petacomm.sharing.index_map import ReductionError, key_error, rows_of_keys
+from petacomm.sharing.index_map import ReductionError, key_array_error, key_error, rows_of_keys
 from petacomm.sharing.sharing_graph import counting_sort, hash_runs, ranks_from_counts
 
 
@@ -64,8 +64,9 @@ def _homes(keys: Int64Array, size: int) -> Int32Array:
 def _argument_error(rank: int, owned_keys: AnyArray, ghost_keys: AnyArray) -> ReductionError | None:
     where = f"rank {rank}"
     for keys in (owned_keys, ghost_keys):
-        if not isinstance(keys, np.ndarray) or keys.dtype != np.int64 or keys.ndim != 1:
-            return ReductionError("keys must be a one-dimensional int64 array", where=where)
+        error = key_array_error(rank, keys)
+        if error is not None:
+            return error
     both = np.concatenate([owned_keys, ghost_keys])
     order = np.argsort(both, kind="stable")
     in_order = both[order]

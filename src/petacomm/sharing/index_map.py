@@ -83,11 +83,26 @@ def rows_of_keys(sorted_keys: Int64Array, keys: Int64Array, n_threads: int = 1) 
     return positions
 
 
+def key_array_error(rank: int, keys: AnyArray) -> ReductionError | None:
+    """Return the error of keys that are no array of such; None if they are."""
+    if not isinstance(keys, np.ndarray):
+        given = type(keys).__name__
+    elif keys.dtype != np.int64 or keys.ndim != 1:
+        given = f"{keys.dtype} of shape {keys.shape}"
+    else:
+        return None
+    return ReductionError(
+        f"keys must be a one-dimensional int64 array, not {given}",
+        where=f"rank {rank}",
+        mend="as numpy.asarray(keys, numpy.int64) is of whole numbers",
+    )
+
+
 def key_error(rank: int, keys: AnyArray, n_total: int | None = None) -> ReductionError | None:
     """Return the error of keys that are not as `IndexMap` takes them; None if they are."""
-    where = f"rank {rank}"
-    if not isinstance(keys, np.ndarray) or keys.dtype != np.int64 or keys.ndim != 1:
-        return ReductionError("keys must be a one-dimensional int64 array", where=where)
+    where, error = f"rank {rank}", key_array_error(rank, keys)
+    if error is not None:
+        return error
     if len(keys) > _MOST_KEYS:
         return ReductionError(
             f"{len(keys)} keys are too many for one rank", where=where, mend="use more ranks"

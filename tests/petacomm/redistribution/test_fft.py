@@ -5,6 +5,7 @@ import pytest
 from cases import cases
 from mpi import run_ranks
 
+from petacomm.base.errors import ConfigError
 from petacomm.mpi import SerialCommunicator
 from petacomm.redistribution import METHODS, DatatypeError, ParallelFFT
 
@@ -91,6 +92,11 @@ def refusals(comm):
         with pytest.raises(DatatypeError) as caught:
             ParallelFFT(comm, shape, **words)
         assert len(set(comm.allgather(str(caught.value)))) == 1
+    wrong_words = [({"checks": "frist"}, "no checks 'frist'"), ({"dtype": "float46"}, "dtype: is no dtype")]
+    wrong_words += [({"n_threads": 0}, "n_threads: 0"), ({"grid": 2}, "grid: must be whole numbers, not 2")]
+    for given, message in wrong_words:
+        with pytest.raises(ConfigError, match=message):
+            ParallelFFT(comm, (6, 6), **(given if last else {}))
 
 
 def test_invalid_arguments_are_errors_on_all_ranks():

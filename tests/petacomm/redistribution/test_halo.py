@@ -126,6 +126,8 @@ def refusals(comm):
         with pytest.raises(DatatypeError, match=message) as caught:
             LatticeField(comm, *arguments)
         assert len(set(comm.allgather(str(caught.value)))) == 1
+    with pytest.raises(ConfigError, match="dtype: is no dtype of NumPy"):
+        LatticeField(comm, good, dtype="complex46" if last else complex)
     with pytest.raises(DatatypeError, match="links of shape"):
         StaggeredOperator(comm, good, np.zeros((2, good.n_sites - last, 3, 3), complex), 0.1)
     field = LatticeField(comm, good, method="packed")
@@ -149,6 +151,12 @@ def test_invalid_arguments_are_errors_on_all_ranks():
 def test_invalid_lattices(shape, grid):
     with pytest.raises(DatatypeError):
         Lattice(shape, grid, 0)
+
+
+@pytest.mark.parametrize("rank", [-1, 2, "0", 0.5])
+def test_blocks_of_ranks_that_a_lattice_does_not_have(rank):
+    with pytest.raises(ConfigError, match="rank: "):
+        Lattice((4, 4), (2, 1), rank)
 
 
 def many_fields(comm):

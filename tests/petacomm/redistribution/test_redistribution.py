@@ -10,6 +10,7 @@ from cases import cases
 from mpi import launch, run_ranks
 from numpy.lib.stride_tricks import as_strided
 
+from petacomm.base.errors import ConfigError, DataError
 from petacomm.mpi import SerialCommunicator
 from petacomm.mpi import message_size as messages
 from petacomm.mpi.datatypes import Datatypes, message_pieces
@@ -161,9 +162,18 @@ def refusals(comm):
         with pytest.raises(DatatypeError, match=message) as caught:
             Redistribution(comm, one, other)
         assert len(set(comm.allgather(str(caught.value)))) == 1
-    for words in ({"method": "quick"}, {"dtype": object}):
-        with pytest.raises(DatatypeError):
-            Redistribution(comm, before, after, **words)
+    wrong_words = [({"method": "quick"}, "no method"), ({"dtype": object}, "without objects")]
+    wrong_words += [
+        ({"checks": "frist"}, "no checks 'frist' .did you mean 'first'"),
+        ({"checks": None}, "no checks"),
+    ]
+    wrong_words += [
+        ({"dtype": "float46"}, "dtype: is no dtype of NumPy: 'float46'"),
+        ({"dtype": 3}, "no dtype"),
+    ]
+    for words, message in wrong_words:
+        with pytest.raises(ConfigError, match=message):
+            Redistribution(comm, before, after, **(words if last else {}))
     assert plan.run(np.ones(good.shape)).all(), "errors do not change the plan"
 
 
@@ -178,6 +188,20 @@ def test_invalid_arguments_are_errors_on_all_ranks():
 def test_invalid_layouts(shape, grid, order):
     with pytest.raises(DatatypeError):
         ArrayLayout(shape, grid, order)
+
+
+def test_parts_of_ranks_that_a_layout_does_not_have():
+    layout = ArrayLayout((6, 4), (3, 1))
+    for rank in (-1, 3, None, 0.5):
+        for call in (layout.box, layout.local_shape, lambda one: layout.empty(one, float)):
+            with pytest.raises(ConfigError, match="rank: "):
+                call(rank)
+    with pytest.raises(ConfigError, match="dtype: is no dtype"):
+        layout.empty(0, "float46")
+    with pytest.raises(DatatypeError, match=r"shape \(7,\) for a part of shape \(2, 4\)"):
+        layout.local_array(np.zeros(7), 0)
+    with pytest.raises(DataError, match="must be an array"):
+        layout.local_array([0.0] * 8, 0)
 
 
 def test_boxes_cover_an_array_once():

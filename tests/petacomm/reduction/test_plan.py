@@ -138,7 +138,9 @@ def bad_keys(comm, last):
     ]:
         keys = np.array(bad if last else [1, 2], np.int64)
         fails(message, lambda keys=keys: IndexMap(comm, keys, 7))
-    fails("one-dimensional int64", lambda: IndexMap(comm, np.array([1, 2], np.int32)))
+    for bad, given in [(np.array([1, 2], np.int32), r"int32 of shape \(2,\)"), ([1, 2], "list")]:
+        keys = bad if last else np.array([1, 2])
+        fails(f"a one-dimensional int64 array, not {given}", lambda keys=keys: IndexMap(comm, keys))
 
 
 def bad_plans(comm, last):
@@ -172,6 +174,8 @@ def bad_values(comm, last, plan):
     fails("NumPy array", lambda: plan.allreduce([0.0] * 3 if last else np.zeros(3)))
     fails("dtype int32", lambda: plan.allreduce(np.zeros(3, np.int32)))
     fails("no operation 'mean'", lambda: plan.allreduce(np.zeros(3), "mean"))
+    fails("no operation '\\['sum'\\]'", lambda: plan.allreduce(np.zeros(3), ["sum"] if last else "sum"))
+    fails("dtype: is no dtype", lambda: plan.empty((3,), "float46"), ConfigError)
     fails("'or' needs integers", lambda: plan.allreduce(np.zeros(3), "or"))
     fails("contiguous", lambda: plan.allreduce(np.zeros((3, 6))[:, ::2]))
     fails("writeable", lambda: plan.allreduce(read_only if last else np.zeros(3)))
