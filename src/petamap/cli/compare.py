@@ -29,6 +29,7 @@ _DESCRIPTION = """\
 Hold a map, a file of bandpowers or a run (its folder or summary.json) against another: root mean square and
 largest difference of each column, and the differences of I, and of Q and U, in octaves of l. Units are
 converted, and HEALPix pixels compared in whatever order the files have them, where both maps have values.
+A unit that one of the maps lacks is taken to be that of the other, which a line says.
 Exit code 0 if all differences are within the tolerance, and both maps have the same pixels, 1 if not."""
 
 _EPILOG = """\
@@ -157,6 +158,9 @@ def _map_lines(found: MapDifference) -> list[str]:
     lines = [f"pixels: {found.n_both:,} in both, {found.n_first:,} in A alone, {found.n_second:,} in B alone"]
     if found.missing:
         lines.append(f"columns of one alone: {', '.join(found.missing)}")
+    for which, unknown in zip("AB", found.assumed, strict=True):
+        if unknown:
+            lines.append(f"{which} has no unit of {', '.join(unknown)}: taken to be that of the other")
     lines += _table(found.columns, "column", found.units)
     if found.scales:
         names = list(dict.fromkeys(one.name for one in found.scales))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,6 +68,8 @@ class MapDifference:
         Pixels that are compared, and those that one of the maps alone has.
     missing : tuple of str
         Columns that one of the maps alone has.
+    assumed : (tuple of str, tuple of str)
+        Columns of the first and of the second map that have no unit, and are taken to have the other's.
     """
 
     columns: tuple[Difference, ...]
@@ -76,6 +79,7 @@ class MapDifference:
     n_first: int
     n_second: int
     missing: tuple[str, ...]
+    assumed: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
 
 
 def compare_maps(
@@ -120,7 +124,8 @@ def compare_maps(
         scales = _by_scale(difference, np.where(both, a, 0.0), both, first.pixelization, n_threads)
     missing = tuple(sorted({*first.names} ^ {*second.names}))
     alone = int((in_first & ~both).sum()), int((in_second & ~both).sum())
-    return MapDifference(columns, scales, units, int(both.sum()), *alone, missing)
+    assumed = _without_unit(first, names, units), _without_unit(second, names, units)
+    return MapDifference(columns, scales, units, int(both.sum()), *alone, missing, assumed)
 
 
 def _in_order_of(first: SkyMap, second: SkyMap) -> FloatArray:
@@ -148,6 +153,12 @@ def _unit(first: SkyMap, second: SkyMap, name: str) -> str:
     if one and other and one != other:
         raise DataError(f"{name} is in {one} in one map, in {other} in the other", mend=unit_mend(other, one))
     return one or other
+
+
+def _without_unit(one: SkyMap, names: Sequence[str], units: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns that have no unit in a map, and one in the other."""
+    own = (one.units[one.names.index(name)] for name in names)
+    return tuple(name for name, mine, unit in zip(names, own, units, strict=True) if unit and not mine)
 
 
 def _rms(values: FloatArray) -> float:

@@ -50,6 +50,18 @@ def test_equal_maps_are_the_same_in_any_order_and_unit(save, capsys):
     assert said.splitlines()[-1].startswith("same within 1e-14 of A")
 
 
+def test_a_unit_that_is_taken_from_the_other_map_is_told(save, capsys):
+    known, unknown = save("a.fits"), save("b.fits", unit="")
+    for pair, which in (((known, unknown), "B"), ((unknown, known), "A")):
+        assert main(["compare", *map(str, pair)]) == 0
+        told = capsys.readouterr().out.splitlines()
+        assert told[1] == f"{which} has no unit of I, Q, U: taken to be that of the other"
+    assert main(["compare", str(unknown), str(unknown)]) == 0
+    assert "no unit" not in capsys.readouterr().out
+    assert main(["compare", str(known), str(known)]) == 0
+    assert "no unit" not in capsys.readouterr().out
+
+
 def test_a_difference_is_on_its_scale(save, capsys):
     save("a.fits")
     save("b.fits", changed(1e-5))  # a monopole of I alone
