@@ -180,8 +180,9 @@ def map_outputs(
     for output in output_names(config):
         first = output.numbers[0]
         rows = slice(int(bounds[first]), int(bounds[first + 1]))
+        keys = system.keys[rows]
         writer = MapWriter(
-            system.comm, system.projection.sky, system.keys[rows] - first * n_pix, frame, run_id,
+            system.comm, system.projection.sky, keys - first * n_pix if first else keys, frame, run_id,
             config.map.ordering, _cards(config, output), kept,
         )  # fmt: skip
         yield MapOutput(system, output, writer, rows)

@@ -180,9 +180,10 @@ def map_bytes(sizes: Sizes) -> tuple[int, int]:
     # rows sent and received, kept between calls: four words a value to owners, one from them; or all to all
     words = 4 * sizes.n_sent if sizes.n_ghosts else (4 + 1) * (sizes.n_held - n)
     messages = 2 * 8 * n_stokes * words * width
-    # hits, rcond, covariance; dead pixels; recycled spaces; where gaps are, and their weights
-    blocks = 8 * (n * (2 + triangle) + sizes.n_ghosts * triangle)
-    always = keys + messages + blocks + n + sizes.n_kept * (owned + gaps) // width
+    # hits, rcond, covariance; pixels that are dead, or not solved for; recycled spaces; where gaps are, and
+    # their weights
+    blocks = 8 * (n * (2 + triangle) + sizes.n_ghosts * triangle) + 2 * n
+    always = keys + messages + blocks + sizes.n_kept * (owned + gaps) // width
     always += (_GAP_INDEX_BYTES + 8) * sizes.n_gaps
     # two right-hand sides of two words each in every copy, one of gaps, and at the owners; what they make
     reading = 4 * read * held + 2 * read_gaps * gaps + at_owners + 3 * owned + gaps

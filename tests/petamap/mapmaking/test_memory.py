@@ -11,7 +11,9 @@ from commands import run_command
 from small_systems import compressed, make_system, numbered, recorded
 
 from petacomm.base.errors import ConfigError, ResourceError
+from petamap.data.config import parse_config
 from petamap.mapmaking import memory
+from petamap.mapmaking.map_outputs import map_outputs
 from petamap.mapmaking.right_hand_side import right_hand_side
 from petamap.sky.healpix import Healpix
 
@@ -165,6 +167,21 @@ def test_recorded_pointing_must_be_kept():
         make_system(made, numbered(), n_lag=5, memory=1 << 20)
     with pytest.raises(ConfigError):
         make_system(made, numbered(), n_lag=5, pointing="recompute")
+
+
+def test_the_numbers_of_pixels_are_held_once_while_maps_are_written():
+    system = make_system([recorded(np.random.default_rng(0))], numbered(), n_lag=5)
+    config = parse_config('[map]\npixelization = "numbered"\n[[source]]\nkind = "satellite"\n')
+    (output,) = map_outputs(system, config, "run")
+    assert np.shares_memory(output.writer.keys, system.keys)
+
+
+def test_marks_of_pixels_are_counted():
+    few = memory.Sizes(n_pix=1 << 20, n_stokes=1, n_held=0, n_owned=0, n_gaps=0, n_ranks=1, n_threads=1)
+    more = replace(few, n_held=100_000, n_owned=100_000)
+    # hits, rcond and covariance; a byte each for those that are dead, and those that are not solved for;
+    # four words of sums and three vectors
+    assert memory.map_bytes(more)[0] - memory.map_bytes(few)[0] == 100_000 * (3 * 8 + 2 + 7 * 8)
 
 
 def test_threads_that_share_sums_have_half_of_their_copies():
