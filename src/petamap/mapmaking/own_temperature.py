@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from petamap.simulation.sky import Sky
 
 # Rounds at most; the change of I that is small enough, relative, and the accuracy of the maps of rounds.
-_MOST_ROUNDS, CHANGE, _MAP_TOLERANCE = 6, 0.01, "10% of noise"
+MOST_ROUNDS, CHANGE, _MAP_TOLERANCE = 6, 0.01, "10% of noise"
 _AT_ONCE = 1 << 20  # pixels that are compared at once
 
 
@@ -99,7 +99,7 @@ class OwnTemperature:
             On all ranks, if the maps have no I.
         """
         change, last = np.inf, self._temperature(with_temperature(self.observations, None), 1)
-        for number in range(2, _MOST_ROUNDS + 1):
+        for number in range(2, MOST_ROUNDS + 1):
             found = self._temperature(with_temperature(self.observations, self._sky(last)), number)
             change, last = self._change(last, found), found
             if change <= CHANGE:

@@ -286,7 +286,9 @@ class RunSetup:
         noise = self.config.noise
 
         def options_of(observations: Sequence[Observation], model_of: ModelOf) -> SystemOptions:
-            return self.options(stream_bands(observations, noise.n_lag, model_of, self.comm))
+            with self.timers.phase("noise kernels"):
+                bands = stream_bands(observations, noise.n_lag, model_of, self.comm)
+            return self.options(bands)
 
         estimator = NoiseEstimator(
             with_temperature(self.observations, None), self.pixelization, options_of,

@@ -19,7 +19,7 @@ from petamap.sky.map_header import MapHeader
 from petamap.sky.pixelization import Pixelization
 
 # Values of a column that rank 0 receives at once.
-_STREAM = 1 << 18
+STREAMED_ROWS = 1 << 18
 # Bytes of headers and other small arrays.
 _SMALL = 1 << 18
 
@@ -67,7 +67,7 @@ def slab_bytes(n_rows: int, n_columns: int, size: int, n_owned: int, partial: bo
     row = 8 * n_columns
     # values sent and received, then received and stored
     moving = row * (received + max(n_owned, height))
-    streaming = 2 * 8 * _STREAM
+    streaming = 2 * 8 * STREAMED_ROWS
     writing_pieces = 4 * PIECE_BYTES
     return _SMALL + max(finding, route + max(moving, row * height + max(streaming, writing_pieces)))
 
@@ -166,8 +166,8 @@ class Slabs:
         rows = self.held
         if rows is not None:
             ends = np.cumsum([0, *self.comm.allgather(len(rows))])
-        for begin in range(0, int(ends[-1]), _STREAM):
-            parts = np.clip(ends, begin, min(begin + _STREAM, int(ends[-1])))
+        for begin in range(0, int(ends[-1]), STREAMED_ROWS):
+            parts = np.clip(ends, begin, min(begin + STREAMED_ROWS, int(ends[-1])))
             counts = np.diff(parts) if rank == 0 else np.zeros(size, np.int64)
             own = slice(int(parts[rank] - ends[rank]), int(parts[rank + 1] - ends[rank]))
 
@@ -176,7 +176,7 @@ class Slabs:
                 to_root = np.zeros(size, np.int64)
                 to_root[0] = len(sent)
                 piece = np.empty(int(counts.sum()), values.dtype)
-                self.comm.alltoallv_into(AlltoallvBuffers(sent, to_root, piece, counts, _STREAM))
+                self.comm.alltoallv_into(AlltoallvBuffers(sent, to_root, piece, counts, STREAMED_ROWS))
                 return piece
 
             there = np.arange(begin, int(parts[-1])) if rows is None else gathered(rows)

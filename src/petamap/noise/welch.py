@@ -113,6 +113,11 @@ class WelchSegments:
         return np.diff(self._bins, append=len(self._lines))
 
 
+def most_bins(n_samp: int) -> int:
+    """Return how many bins the spectrum of a stream of so many samples has at most."""
+    return _BINS_PER_OCTAVE * max(n_samp // 2, 1).bit_length()
+
+
 def welch_segments(good: BoolArray, sample_rate: float, longest: int) -> WelchSegments | None:
     """Return the segments of a stream, at most half of it long, that are three quarters good.
 

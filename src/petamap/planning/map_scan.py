@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from petamap.mapmaking.split_parts import split_parts
 from petamap.planning.cut_pixels import UnusedSamples, WeightSums
 from petamap.planning.node_samples import FEWEST_NODES, nodes_of_sky_sample, sample_nodes
 from petamap.planning.pixel_coverage import PixelCoverage, compute_pixel_coverage
-from petamap.planning.rank_samples import SampleDistribution
+from petamap.planning.rank_samples import HeldSamples, SampleDistribution
 from petamap.planning.scanned_run import ScannedRun
 from petamap.planning.sky_regions import SkySample
 from petamap.sky.stokes import Stokes
@@ -54,6 +55,28 @@ class MapScan:
             return nodes_of_sky_sample(occupancy, sky, per_node)
         n_keys = float(sky.weights[sky.region_of(occupancy.keys)] @ occupancy.multiplicity) / size
         return sample_nodes(self.run, samples, per_node, n_keys, seed, n_threads, progress)
+
+
+class RankedMaps(NamedTuple):
+    """Maps that were looked at, on the ranks of one distribution of their data.
+
+    Attributes
+    ----------
+    scan : MapScan
+    samples : SampleDistribution
+    occupancy : Occupancy
+    ranks : RankSample or None
+        By which partners are estimated.
+    """
+
+    scan: MapScan
+    samples: SampleDistribution
+    occupancy: Occupancy
+    ranks: RankSample | None
+
+    def held(self, threads: int) -> list[HeldSamples]:
+        """Return what each rank holds, of `threads` of these ranks each."""
+        return self.samples.held(self.scan.run.layout, threads)
 
 
 def scan_maps(

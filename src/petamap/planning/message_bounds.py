@@ -12,13 +12,7 @@ errors above the estimate.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
-from petamap.data.config import RunConfig
-from petamap.data.observation import Observation
-from petamap.mapmaking.map_outputs import MADE_APART, product_kinds
-from petamap.mapmaking.own_temperature import needs_own_temperature
-from petamap.mapmaking.preconditioning import has_templates
 from petamap.planning.model_bounds import DOT_BYTES, ModelBounds
 from petamap.planning.rank_traffic import RankSizes, Sent, small_collectives
 from petamap.planning.reduction_bounds import (
@@ -30,12 +24,12 @@ from petamap.planning.reduction_bounds import (
     pixel_reduction,
 )
 
-# Pickled bytes of the band of one kind of stream, and of a phase's cost on one rank.
-_BAND_BYTES, _COST_BYTES = 128, 256
+# Pickled bytes of the band of one kind of stream, of a phase's cost on one rank, and of a machine.
+_BAND_BYTES, _COST_BYTES, _MACHINE_BYTES = 128, 256, 4096
 
 
 class MessageBounds:
-    """Bounds of all phases of a run with one reduction, without its splits (`bound_phases`).
+    """Bounds of all phases of a run with one reduction, without what is beside its system (`bound_phases`).
 
     With P ranks, k values a pixel, r_o rows sent to m_o owners and r_g rows to m_g holders of ghosts:
     a reverse call of "owner" on w values sends m_o messages of 8 w r_o bytes in all, a forward one m_g of
@@ -108,9 +102,14 @@ class MessageBounds:
         return small_collectives(4).plus(Sent(0.0, 1.0, _BAND_BYTES * each))
 
     def distribution(self) -> Sent:
-        """Return the bound of choosing the distribution: pixels gathered, and 16 small collectives."""
+        """Return the bound of choosing the distribution: pixels gathered, and 16 small collectives.
+
+        Rank 0 tells others of the machine.
+        """
         gathered = self.sizes.gathered_bytes
-        return small_collectives(16).plus(Sent(0.0, 4.0, gathered)) if gathered else Sent()
+        if not gathered:
+            return Sent()
+        return small_collectives(16).plus(Sent(0.0, 4.0, gathered + _MACHINE_BYTES))
 
     def pointing(self) -> Sent:
         """Return the bound of finding pixels: 32 small collectives agree on memory and what is read."""
@@ -135,12 +134,14 @@ class MessageBounds:
     def weights(self) -> Sent:
         """Return the bound of hits and Stokes matrices: 2 + k (k + 1) / 2 words to owners, a byte back.
 
-        What of the data is used is counted as well: 16 bytes a detector, in two all-to-alls.
+        Weights of the binned map that are its own are as many again. What of the data is used is counted as
+        well: 16 bytes a detector, in two all-to-alls.
         """
         one = self.sizes
         hits, matrices = self.pixels.reverse(8), self.pixels.reverse(8 * self.triangle)
         used = counted_alltoall(one, one.others(one.n_detectors), 8 * one.n_detectors).times(2)
-        return hits.times(2).plus(matrices, self.pixels.forward(1), used, small_collectives(32))
+        found = hits.times(2).plus(matrices, self.pixels.forward(1), used, small_collectives(32))
+        return found.plus(hits.times(2), matrices, small_collectives(8)) if one.uniform_binning else found
 
     def preconditioner(self) -> Sent:
         """Return the bound of blocks, k (k + 1) / 2 values from owners to ghosts, and of models."""
@@ -170,14 +171,14 @@ class MessageBounds:
         """Return the bound of the solver: an application and its dot products an iteration, and one more.
 
         A preconditioner with a model is applied once more, and where ranks keep ghosts these get its values.
-        Beside them are the largest values of a vector, one small collective an iteration, and the pace of
-        checkpoints, at most one more.
+        Beside them are the largest values of a vector, one small collective an iteration, the pace of
+        checkpoints, at most one more, and one that keeps the solution.
         """
         applied = self.application().times(iterations + 1)
         solved = self.model.solution()
         if self.model.has_model:
             solved = solved.plus(self.ghosts(8 * self.sizes.n_stokes, 8)).times(iterations + 2)
-        small = small_collectives(2 * iterations + 16)
+        small = small_collectives(2 * iterations + 32)
         return applied.plus(solved, self.dot_products(iterations), small)
 
     def products(self) -> Sent:
@@ -210,18 +211,8 @@ class MessageBounds:
         return small_collectives(24).plus(Sent(0.0, 2.0, 16 * _COST_BYTES))
 
 
-# Phases in which systems of parts of the data send, beside those of the run.
-_OF_SPLITS = (
-    "pointing", "reduction plan", "weights", "preconditioner", "data", "iterations", "dot products",
-    "products",
-)  # fmt: skip
-
-
-def bound_phases(sizes: RankSizes, iterations: int) -> dict[str, Sent]:
-    """Bound each phase, in the order of a run, with the reduction that it has or any that it may choose.
-
-    A split has the system of the maps of its parts, and one of a map for all of them where some of its data
-    make none; as many iterations are bounded in each.
+def bound_system(sizes: RankSizes, iterations: int) -> dict[str, Sent]:
+    """Bound each phase of a run without splits, with the reduction that it has or any that it may choose.
 
     Parameters
     ----------
@@ -229,59 +220,9 @@ def bound_phases(sizes: RankSizes, iterations: int) -> dict[str, Sent]:
     iterations : int
         Of the solver.
     """
-    phases = _bound_system(sizes, iterations)
-    for parts in sizes.splits:
-        common = _pixels_forward(sizes, 2)  # which pixels of the run are cut, and not solved for
-        of_parts, of_all = _bound_system(parts, iterations), _bound_system(sizes, iterations)
-        for name in _OF_SPLITS:
-            if name in phases:
-                more = (of_parts[name],) if name == "products" else (of_parts[name], of_all[name])
-                phases[name] = phases[name].plus(*more, *(common,) * (name == "weights"))
-    return phases
-
-
-def _pixels_forward(sizes: RankSizes, n_bytes: float) -> Sent:
-    """Return the most that any of the reductions of a run sends for values of owners at all holders."""
-    calls = (pixel_reduction(sizes, name).forward(n_bytes) for name in sizes.reductions)
-    return elementwise_max(*calls) if sizes.size > 1 else Sent()
-
-
-def _bound_system(sizes: RankSizes, iterations: int) -> dict[str, Sent]:
-    """Bound each phase of a run without splits."""
     found = [MessageBounds(sizes, name).phases(iterations) for name in sizes.reductions]
     phases = {name: elementwise_max(*(one[name] for one in found)) for name in found[0]}
     if sizes.is_chosen and sizes.size > 1:
         plan = phases["reduction plan"]
         phases["reduction plan"] = plan.plus(choice_of_reduction(sizes, sizes.reductions))
     return phases
-
-
-def unbounded_parts(
-    config: RunConfig, observations: Sequence[Observation], *, thinned: bool = False
-) -> tuple[str, ...]:
-    """Return what of a run sends more than the bounds say, by name.
-
-    Parameters
-    ----------
-    config : RunConfig
-    observations : sequence of Observation
-    thinned : bool
-        Whether the scan was thinned out, of which parts and amplitudes are not looked at.
-    """
-    simulated = all(
-        type(one.pointing).__module__.startswith(("petamap.pointing.", "petamap.simulation."))
-        for one in observations
-    )
-    apart = set(MADE_APART) - {"amplitudes"}
-    asked = {
-        "templates": thinned and has_templates(observations),
-        "bands": thinned and bool(config.bands),
-        "splits": thinned and bool(config.splits),
-        "maps of components": bool(config.components),
-        "the search for glitches": config.glitches.find != "none",
-        "the estimate of the noise": config.noise.kernel == "estimate",
-        "rounds that find the temperature that leaks": needs_own_temperature(observations),
-        "products made apart": not apart.isdisjoint(product_kinds(config, observations)),
-        "tables of files": not simulated,
-    }
-    return tuple(name for name, present in asked.items() if present)

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from petacomm.base.text import table_lines
-from petamap.planning.message_bounds import bound_phases
-from petamap.planning.plan import RunPlan, RunPrediction
+from petamap.planning.phase_bounds import bound_phases
+from petamap.planning.plan import RunPlan
 from petamap.planning.rank_traffic import RankSizes, Sent
+from petamap.planning.run_prediction import RunPrediction
 from petamap.planning.run_time import SampleTimes, predict_run_time
 
 

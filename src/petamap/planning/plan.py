@@ -25,16 +25,17 @@ from petamap.planning.amplitude_sizes import AmplitudeForecast
 from petamap.planning.choice_limits import chooses_distribution
 from petamap.planning.cut_pixels import UnusedSamples
 from petamap.planning.distribution_choice import gathered_bytes
-from petamap.planning.map_scan import MAX_SAMPLES, MapScan, scan_maps, scan_splits
+from petamap.planning.map_scan import MAX_SAMPLES, MapScan, RankedMaps, scan_maps, scan_splits
 from petamap.planning.memory_forecast import MemoryForecast
-from petamap.planning.message_bounds import unbounded_parts
 from petamap.planning.preconditioner_forecast import PreconditionerForecast, forecast_preconditioner
 from petamap.planning.rank_samples import HeldSamples, SampleDistribution, distribute_samples
-from petamap.planning.rank_sizes import SizeForecast, model_rows, reduction_options
+from petamap.planning.rank_sizes import SizeForecast, reduction_options
 from petamap.planning.rank_traffic import RankSizes
+from petamap.planning.run_prediction import RunPrediction, with_model
 from petamap.planning.sample_forecast import forecast_from_sample
 from petamap.planning.scanned_run import ScannedRun
 from petamap.planning.sky_regions import SkySample, count_regions, full_sky_sample
+from petamap.planning.systems_beside import BesideForecast, unbounded_parts
 from petamap.planning.thinned_scan import ThinnedScan, Thinning
 from petamap.simulation.sky_costs import SkyCosts, sky_costs
 from petamap.sky.stokes import Stokes
@@ -44,46 +45,6 @@ _LEAST_SAMPLE = 1e-9  # part of the sky: a pixel of the finest
 _N_REGIONS, _FEWER_REGIONS, _LONG_SCAN = 6000, 2000, 1e10
 # Of more time samples, the scan is thinned out.
 MOST_SCANNED = 1e11
-
-
-@dataclass(frozen=True)
-class RunPrediction:
-    """Prediction for one distribution of the data and number of threads.
-
-    Attributes
-    ----------
-    distribution : Distribution
-    threads : int
-        Cores of a rank.
-    forecast : Forecast
-    seconds : dict of str to float
-        Time of one reduction, by algorithm.
-    memory, memory_kept : float
-        Largest memory of a rank in bytes, with pointing recomputed and with pointing kept.
-    sizes : RankSizes
-        Of the rank that has most: what it sends is bounded by them (`MessageBounds`).
-    without_skies : (float, float)
-        Its memory without what skies take, with pointing recomputed and with pointing kept.
-    """
-
-    distribution: Distribution
-    threads: int
-    forecast: Forecast
-    seconds: dict[str, float]
-    memory: float
-    memory_kept: float
-    sizes: RankSizes
-    without_skies: tuple[float, float]
-
-    @property
-    def node_memory(self) -> float:
-        """Largest memory of a node in bytes, with pointing recomputed."""
-        return self.memory * min(self.forecast.size, self.forecast.ranks_per_node)
-
-    @property
-    def best(self) -> str:
-        """Name of the fastest algorithm."""
-        return min(self.seconds, key=lambda name: self.seconds[name])
 
 
 @dataclass(frozen=True, repr=False)
@@ -353,10 +314,19 @@ class _Planner:
         return sky_costs(self.run.observations)
 
     @cached_property
+    def _beside(self) -> BesideForecast:
+        """What is made beside the maps."""
+        return BesideForecast(self.config, self.run)
+
+    @cached_property
+    def _templates(self) -> AmplitudeForecast:
+        """Amplitudes of templates."""
+        return AmplitudeForecast(self.run)
+
+    @property
     def _amplitudes(self) -> AmplitudeForecast | None:
-        """Amplitudes of templates, where they are solved for and the scan is not thinned out."""
-        none = self.thins or self.config.solver.binned_only
-        return None if none else AmplitudeForecast(self.run)
+        """Those of templates, where they are solved for and the scan is not thinned out."""
+        return None if self.thins or self.config.solver.binned_only else self._templates
 
     @cached_property
     def _gathered_bytes(self) -> Callable[[int], float]:
@@ -387,37 +357,52 @@ class _Planner:
     def _scanned(self, distributions: Sequence[Distribution]) -> tuple[list[RunPrediction], SkySample]:
         layout, sample = self.run.layout, self._sky_sample()
         held = [distribute_samples(layout, one.groups, self.cores) for one in distributions]
-        looks = self.run, sample, held, self.n_threads, self.progress
-        scan, splits = scan_maps(self.config, *looks), scan_splits(self.config, *looks)
+        whole, how = self._beside.whole_streams(self.cores), (self.n_threads, self.progress)
+        scan = scan_maps(self.config, self.run, sample, [*held, whole] if whole else held, *how)
+        splits = scan_splits(self.config, self.run, sample, held, *how)
         self.unused = scan.unused
+        beside = self._look_beside(distributions, scan, whole)
         predictions: list[RunPrediction] = []
-        for distribution, samples in zip(distributions, held, strict=True):
-            own, *of_splits = ((one, *self._occupied(one, samples)) for one in (scan, *splits))
+        for distribution, samples, others in zip(distributions, held, beside, strict=True):
+            own, *of_splits = (self._ranked(one, samples) for one in (scan, *splits))
             for threads in self._threads():
-                of_ranks = samples.held(layout, threads)
-                one = self._prediction(distribution, of_ranks, threads, *own[1:], sample)
-                parts = [self._split_sizes(one, of_ranks, *split) for split in of_splits]
-                predictions.append(replace(one, sizes=replace(one.sizes, splits=tuple(parts))))
+                of_ranks = own.held(threads)
+                one = self._prediction(distribution, of_ranks, threads, own.occupancy, own.ranks, sample)
+                sizes = [self._other_sizes(one, maps, self._amplitudes, split=True) for maps in of_splits]
+                more = (maps and self._other_sizes(one, maps, self._templates) for maps in others)
+                beside_it = self._beside.of(*more)
+                predictions.append(
+                    replace(one, sizes=replace(one.sizes, splits=tuple(sizes), beside=beside_it))
+                )
         return predictions, sample
 
-    def _occupied(self, scan: MapScan, samples: SampleDistribution) -> tuple[Occupancy, RankSample | None]:
+    def _ranked(self, scan: MapScan, samples: SampleDistribution) -> RankedMaps:
         occupancy, per_node = scan.coverage.occupancy(samples), min(self.machine.cores, self.cores)
         how = per_node, self.seed, self.n_threads, self.progress
-        return occupancy, scan.rank_sample(samples, occupancy, *how)
+        return RankedMaps(scan, samples, occupancy, scan.rank_sample(samples, occupancy, *how))
 
-    def _split_sizes(
-        self,
-        whole: RunPrediction,
-        held: Sequence[HeldSamples],
-        scan: MapScan,
-        occupancy: Occupancy,
-        rank_sample: RankSample | None,
+    def _look_beside(
+        self, distributions: Sequence[Distribution], scan: MapScan, whole: SampleDistribution | None
+    ) -> list[tuple[RankedMaps | None, RankedMaps | None]]:
+        """Return what ranks have of whole streams and of a filter, in each distribution, if they are made."""
+        of_whole = self._ranked(scan, whole) if whole else None
+        run = self._beside.filtered_run
+        samples = self._beside.filtered_samples(distributions, self.cores)
+        if samples is None:
+            return [(of_whole, None)] * len(distributions)
+        if run is not self.run:
+            scan = scan_maps(self.config, run, scan.sample, samples, self.n_threads, self.progress)
+        return [(of_whole, self._ranked(scan, one)) for one in samples]
+
+    def _other_sizes(
+        self, run: RunPrediction, maps: RankedMaps, amplitudes: AmplitudeForecast | None, split: bool = False
     ) -> RankSizes:
-        """Return the sizes of the maps of a split, made on the ranks of a prediction."""
-        forecast, seconds = self._forecast(whole.threads, occupancy, rank_sample, scan.sample)
-        sizes = SizeForecast(self.config, scan.run, 0.0, self._amplitudes, split=True)
-        merged = occupancy.merge_ranks(whole.threads)
-        return sizes.of(whole.distribution, forecast, merged, held, scan.unused.samples, seconds)
+        """Return the sizes of other maps than those of a run, made on the ranks of a prediction."""
+        scan, merged = maps.scan, maps.occupancy.merge_ranks(run.threads)
+        forecast, seconds = self._forecast(run.threads, maps.occupancy, maps.ranks, scan.sample)
+        sizes = SizeForecast(self.config, scan.run, 0.0, amplitudes, split=split)
+        of_ranks = maps.held(run.threads)
+        return sizes.of(run.distribution, forecast, merged, of_ranks, scan.unused.samples, seconds)
 
     def _thinned(
         self, distributions: Sequence[Distribution]
@@ -490,9 +475,3 @@ class _Planner:
             for name, load in forecast.loads.items()
         }
         return forecast, seconds
-
-
-def with_model(predictions: Sequence[RunPrediction], knots: float) -> list[RunPrediction]:
-    """Return predictions with what the two-level preconditioner exchanges: its model has whole streams."""
-    streams = {one.threads: one.sizes for one in predictions if one.distribution == STREAMS}
-    return [replace(one, sizes=model_rows(one.sizes, streams.get(one.threads), knots)) for one in predictions]

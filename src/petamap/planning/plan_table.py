@@ -7,7 +7,8 @@ from typing import Any
 from petacomm.base.text import table_lines
 from petamap.mapmaking.noise_estimate import RIGHT_HAND_SIDES
 from petamap.planning.message_table import bounds_json, bounds_table, phase_bounds
-from petamap.planning.plan import RunPlan, RunPrediction
+from petamap.planning.plan import RunPlan
+from petamap.planning.run_prediction import RunPrediction
 from petamap.planning.run_time import SAMPLE_BYTES, SampleTimes, predict_run_time
 
 
@@ -78,7 +79,8 @@ def _legend(plan: RunPlan) -> list[str]:
 
 def _best_line(plan: RunPlan) -> str:
     best = plan.best
-    how = f"{best.distribution.description}, {best.forecast.size} ranks x {best.threads} threads, {best.best}"
+    ranks, threads = (_number(*one) for one in ((best.forecast.size, "rank"), (best.threads, "thread")))
+    how = f"{best.distribution.description}, {ranks} x {threads}, {best.best}"
     return f"best: {how}: {1e3 * best.seconds[best.best]:.3g} ms"
 
 
@@ -100,6 +102,10 @@ def _run(plan: RunPlan, measured: SampleTimes | None) -> list[str]:
             f"each of which but the first solves for {RIGHT_HAND_SIDES} maps"
         )
     return lines
+
+
+def _number(n: int, what: str) -> str:
+    return f"{n} {what}{'s' * (n > 1)}"
 
 
 def _nodes(plan: RunPlan) -> int:

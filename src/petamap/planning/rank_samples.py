@@ -96,7 +96,17 @@ def distribute_samples(layout: TimeLayout, groups: int | None, size: int) -> Sam
     size : int
         Number of ranks.
     """
-    blocks = layout.blocks_of_ranks(groups, size)
+    return _samples_of_blocks(layout, layout.blocks_of_ranks(groups, size))
+
+
+def distribute_streams(layout: TimeLayout, size: int) -> SampleDistribution:
+    """Return the distribution of whole streams of a layout over `size` ranks."""
+    return _samples_of_blocks(layout, layout.blocks_of_whole_streams(size))
+
+
+def _samples_of_blocks(layout: TimeLayout, blocks: list[Int64Array]) -> SampleDistribution:
+    """Return what ranks that have these blocks hold."""
+    size = len(blocks)
     rank_of_block = np.empty(layout.n_blocks, np.int64)
     rank_of_block[np.concatenate(blocks)] = np.repeat(np.arange(size), [len(own) for own in blocks])
     streams, within = layout.locate(np.arange(layout.n_blocks))

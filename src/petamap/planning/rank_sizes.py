@@ -76,7 +76,7 @@ class SizeForecast:
         n_gaps = max(one.in_margins + n_flagged * one.n for one in held)
         ends = _cut_ends(distribution, max(one.n_det for one in self.run.observations))
         reduction = self.config.comm.reduction
-        return RankSizes(
+        found = RankSizes(
             size=forecast.size,
             n_nodes=-(-forecast.size // forecast.ranks_per_node),
             ranks_per_node=forecast.ranks_per_node,
@@ -102,11 +102,13 @@ class SizeForecast:
             streams=stream_sizes(self.run, held, forecast.size),
             amplitudes=self.amplitudes.sizes(held, forecast.size) if self.amplitudes else None,
             binned_only=self.config.solver.binned_only,
+            uniform_binning=self.config.products.binned_weights == "uniform",
             reductions=(reduction,) if reduction != AUTO else candidates(seconds),
             is_chosen=reduction == AUTO,
             gather_sift=self.config.comm.setup == "gather-sift",
             buffer_keys=reduction_options(self.config).buffer_keys,
         )
+        return found.with_cut_row() if self.config.solver.flags == "cut" else found
 
     def _gap_partners(self, size: int, held: Sequence[HeldSamples], ends: int) -> float:
         """Return the ranks with which a rank shares samples: before and after it, as far as halos reach."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 # Bytes of a small collective: counts, flags, a short text.
@@ -25,6 +25,10 @@ class Sent(NamedTuple):
     def times(self, number: float) -> Sent:
         """Return what is sent in so many such calls."""
         return Sent(*(number * part for part in self))
+
+    def wide(self, width: int) -> Sent:
+        """Return what is sent of so many vectors side by side at most: as many messages, with all of them."""
+        return self._replace(bytes=width * self.bytes)
 
     def tree_messages(self, size: int) -> float:
         """Return the messages with those inside of collectives, made by trees: 2 log2(size) a call at most.
@@ -121,6 +125,47 @@ class ModelSizes(NamedTuple):
     n_gaps: float
 
 
+class SystemsBeside(NamedTuple):
+    """What a run makes beside its maps and those of splits.
+
+    Attributes
+    ----------
+    whole : RankSizes, optional
+        Of systems by which the noise is estimated: ranks have whole streams.
+    noise_rounds : int
+        In which it is estimated; the first fits templates alone.
+    spectrum_bytes : float
+        Of the noise of a stream, as it is sent.
+    temperature_rounds : int
+        Maps by which the temperature that leaks is found.
+    filtered : RankSizes, optional
+        Of the system of a filter-and-bin map.
+    filtered_maps : int
+        1 if that map is made.
+    has_matrix, has_covariance, has_sky : bool
+        Whether there are its observation matrix, the covariance of pixels, and the map of the sky alone.
+    n_waves : int
+        Waves of which templates take a part that is told.
+    n_compared : int
+        Files with which maps are compared.
+    """
+
+    whole: RankSizes | None = None
+    noise_rounds: int = 0
+    spectrum_bytes: float = 0.0
+    temperature_rounds: int = 0
+    filtered: RankSizes | None = None
+    filtered_maps: int = 0
+    has_matrix: bool = False
+    has_covariance: bool = False
+    has_sky: bool = False
+    n_waves: int = 0
+    n_compared: int = 0
+
+
+NOTHING_BESIDE = SystemsBeside()
+
+
 @dataclass(frozen=True)
 class RankSizes:
     """Sizes of the rank that has most, on which bounds depend.
@@ -166,6 +211,8 @@ class RankSizes:
         Of templates.
     binned_only : bool
         Whether there is no solver.
+    uniform_binning : bool
+        Whether the binned map has weights of its own.
     model : ModelSizes, optional
         Of the two-level preconditioner.
     reductions : tuple of str
@@ -178,6 +225,8 @@ class RankSizes:
         Pixels of a communication buffer.
     splits : tuple of RankSizes
         Of the maps of the parts of each split.
+    beside : SystemsBeside
+        Of what is made beside.
     """
 
     size: int
@@ -205,12 +254,14 @@ class RankSizes:
     streams: StreamSizes = NO_STREAMS
     amplitudes: AmplitudeSizes | None = None
     binned_only: bool = False
+    uniform_binning: bool = False
     model: ModelSizes | None = None
     reductions: tuple[str, ...] = ("owner",)
     is_chosen: bool = False
     gather_sift: bool = False
     buffer_keys: int = 1 << 20
     splits: tuple[RankSizes, ...] = ()
+    beside: SystemsBeside = NOTHING_BESIDE
 
     @property
     def n_beside(self) -> float:
@@ -226,6 +277,13 @@ class RankSizes:
     def to_ghosts(self) -> ExchangedRows:
         """Rows of pixels in a broadcast from owners."""
         return self.rows["owner"][1]
+
+    def with_cut_row(self) -> RankSizes:
+        """Return the sizes with the row that cut samples have beside templates, the same on all ranks."""
+        if self.amplitudes is None:
+            return self
+        gaps, shared = max(self.n_gaps, 1.0), max(self.n_shared_gaps, 1.0)
+        return replace(self, n_gaps=gaps, n_shared_gaps=shared, gap_partners=self.size - 1.0)
 
     def others(self, most: float) -> float:
         """Return how many other ranks get anything of so many things."""
