@@ -47,7 +47,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "min": ("minute", "minutes", "mins"), "h": ("hour", "hours", "hr", "hrs"),
     "day": ("days", "d"), "year": ("years", "yr", "yrs"),
     "K": ("kelvin", "kelvins"), "mK": ("millikelvin", "millikelvins"),
-    "uK": ("microkelvin", "microkelvins", "μk"), "nK": ("nanokelvin", "nanokelvins"),
+    "uK": ("microkelvin", "microkelvins", "muk", "μk"), "nK": ("nanokelvin", "nanokelvins"),
     "B": ("byte", "bytes"), "kB": ("kilobyte", "kilobytes"), "MB": ("megabyte", "megabytes"),
     "GB": ("gigabyte", "gigabytes"), "KiB": ("kibibyte", "kibibytes"), "MiB": ("mebibyte", "mebibytes"),
     "GiB": ("gibibyte", "gibibytes"),

@@ -50,6 +50,7 @@ from petacomm.base.units import (
         ("180 degrees/second", "speed", math.pi),
         ("60 arcminutes", "angle", math.pi / 180),
         ("60 microkelvin s^0.5", "noise", 60e-6),
+        ("60 muK s^0.5", "noise", 60e-6),
         ("2 kelvin/hertz^0.5", "noise", math.sqrt(2)),
         ("1 gibibyte", "bytes", 2.0**30),
     ],

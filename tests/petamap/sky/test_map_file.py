@@ -256,6 +256,7 @@ def test_spire_image_between_unreadable_tables():
         ("K", (1, "K_CMB")), ("K_CMB", (1, "K_CMB")), ("Kcmb", (1, "K_CMB")), ("mK", (1e-3, "K_CMB")),
         ("mK,thermodynamic", (1e-3, "K_CMB")), ("mK (thermodynamic)", (1e-3, "K_CMB")),
         ("uK_CMB", (1e-6, "K_CMB")), ("microK", (1e-6, "K_CMB")), ("µK", (1e-6, "K_CMB")),
+        ("muK", (1e-6, "K_CMB")), ("muK^2", (1e-12, "K_CMB^2")),
         ("K_CMB^2", (1, "K_CMB^2")), ("mK^2", (1e-6, "K_CMB^2")),
         ("K_RJ", (1, "K_RJ")), ("MK", (1, "MK")), ("MJy/sr", (1, "MJy/sr")), ("", (1, "")),
     ],

@@ -24,23 +24,25 @@ from petamap.data.config.source_kinds import options_class
 
 def override_document(document: Document, overrides: Sequence[str]) -> None:
     """Apply overrides to a document; invalid ones are added to its problems."""
+    replaced = set()
     for text in overrides:
         try:
-            _replace(document, text)
+            replaced.add(_replace(document, text))
         except ConfigError as error:
             document.problems.add(0, error.what, error.mend)
-    _drop_replaced(document, {text.partition("=")[0].strip() for text in overrides})
+    _drop_replaced(document, replaced)
 
 
-def _drop_replaced(document: Document, said: set[str]) -> None:
+def _drop_replaced(document: Document, replaced: set[str]) -> None:
     """Drop what files say of pixels of another kind than the overrides, whose keys are given, ask for."""
     table = document.sections.get("map")
-    if table is not None and "map.pixelization" in said and "pixelization" in table.values:
-        own = {key: value for key, value in table.values.items() if f"map.{key}" in said}
+    if table is not None and "map.pixelization" in replaced and "pixelization" in table.values:
+        own = {key: value for key, value in table.values.items() if f"map.{key}" in replaced}
         table.values = without_replaced(table.values, table.values["pixelization"].raw) | own
 
 
-def _replace(document: Document, text: str) -> None:
+def _replace(document: Document, text: str) -> str:
+    """Apply an override to a document and return its key."""
     name, equals, written = require_text(text, "override").partition("=")
     parts = name.strip().split(".")
     if not equals or len(parts) < 2:
@@ -57,6 +59,7 @@ def _replace(document: Document, text: str) -> None:
     else:
         raise ConfigError(f"unknown key '{name.strip()}'", mend=_nearest(parts))
     table.values[parts[-1]] = _value(options, parts[-1], written.strip())
+    return name.strip()
 
 
 def _nearest(parts: Sequence[str]) -> str | None:
