@@ -332,7 +332,7 @@ def test_override_of_a_missing_option(write, tmp_path, monkeypatch):
         ("source.0.kind=sample", "the kind of a source cannot be overridden"),
         ("source.0.names=[a", "the value of 'names' is not TOML: [a"),
         ("source.0.names=[" + "[" * 5000, "the value of 'names' is not TOML: [["),
-        (1.5, "must be text, not 1.5"),
+        (1.5, "an override must be text, not float (write e.g. \"solver.tolerance=1e-8\")"),
     ],
 )  # fmt: skip
 def test_invalid_overrides(write, override, expected):

@@ -68,7 +68,9 @@ def test_maps_do_not_depend_on_the_unit(tmp_path):
     assert by_kind[0]["map"][1] == "K_CMB" and by_kind[0]["covariance"][1] == "K_CMB^2"
 
 
-@pytest.mark.parametrize("unit", ["K", "uK", "muK", "microkelvin", "kelvin", "Kelvin", "uk", "mK_CMB", "nK", "MK"])
+@pytest.mark.parametrize(
+    "unit", ["K", "uK", "muK", "microkelvin", "kelvin", "Kelvin", "uk", "mK_CMB", "nK", "MK"]
+)
 def test_units_of_temperature_by_any_name(unit):
     factors = {"K": 1, "kelvin": 1, "Kelvin": 1, "mK_CMB": 1e-3, "nK": 1e-9, "MK": 1e6}
     given = replace(two()[0], unit=unit)

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from petacomm.base.arguments import require_text
 from petacomm.base.errors import ConfigError, closest, did_you_mean
 from petacomm.base.toml import parse_toml
 from petamap.data.config.document import Document, DocumentTable, Value
@@ -43,7 +42,10 @@ def _drop_replaced(document: Document, replaced: set[str]) -> None:
 
 def _replace(document: Document, text: str) -> str:
     """Apply an override to a document and return its key."""
-    name, equals, written = require_text(text, "override").partition("=")
+    if not isinstance(text, str):
+        what = f"an override must be text, not {type(text).__name__}"
+        raise ConfigError(what, mend='write e.g. "solver.tolerance=1e-8"')
+    name, equals, written = text.partition("=")
     parts = name.strip().split(".")
     if not equals or len(parts) < 2:
         raise ConfigError(f"'{text}' is not key=value", mend="write e.g. solver.tolerance=1e-8")
