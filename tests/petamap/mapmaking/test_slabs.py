@@ -99,7 +99,7 @@ def same_bytes(comm):
             values, held = whole_map(pixelization, len(names))
             system = system_of(comm, pixelization, held)
             writer = map_writer(system, "galactic", "test-1", ordering)
-            with mock.patch.object(slabs, "_STREAM", 100):
+            with mock.patch.object(slabs, "STREAMED_ROWS", 100):
                 product = writer.write(kind, folder / "map.fits", kind, rows_of(system, values), names, unit)
             if comm.rank != 0:
                 assert product is None
@@ -213,7 +213,7 @@ def compares(comm):
             write_map(folder / "reference.fits", ordered, expected, **more)
         comm.barrier()
         writer = map_writer(system, "galactic", "test-1", ordering)
-        with mock.patch.object(slabs, "_STREAM", 100):
+        with mock.patch.object(slabs, "STREAMED_ROWS", 100):
             compared = writer.compare(folder / "reference.fits", rows_of(system, values))
         assert (compared is None) == (comm.rank != 0)
         if compared is not None:
