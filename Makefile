@@ -48,7 +48,7 @@ docs: $(STAMP)
 	$(BIN)/python docs/refresh.py
 
 # Tests that start ranks have the machine for themselves: beside processes that compute they take many times longer.
-# What else the machine does slows them down less where they sleep as they wait.
+# What else the machine does slows them down less where they sleep as they wait for it.
 PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 SLEEPING := $(CURDIR)/build/sleeping_yield.so
 
