@@ -48,9 +48,11 @@ preconditioner = "{preconditioner}"
 LOOSE, FEW_BYTES, FEW_MESSAGES = 3, 8192, 24
 # Phases of which the bounds are those of the highest degree, and of all samples that may move.
 OF_THE_MODEL = ("preconditioner", "iterations")
+# In which nodes exchange what their ranks have.
+BETWEEN_NODES = {"hybrid", "hierarchical"}
 # Of any reduction that may be chosen, and of any keys that nodes may share; and of flagged samples, each of
 # which may lie apart from others, while they lie in runs.
-LOOSER_PLANS = {"auto", "hybrid", "hierarchical"}
+LOOSER_PLANS = {"auto", *BETWEEN_NODES}
 
 
 # Beside those of the run itself: what `NIGHT` is extended by.
@@ -132,8 +134,11 @@ def check_run(comm, distribution, preconditioner="block-diagonal", reduction="ow
     # timing tells which one "auto" takes: only bounds of that one are near what it sends
     taken = dataclasses.replace(one.sizes, reductions=(summary.environment.reduction,))
     near = bound_phases(taken, iterations)
-    # neighbours in time may share no unknown samples after all
-    few = FEW_MESSAGES + 2 * one.sizes.gap_partners * (iterations + 2)
+    # neighbours in time, or the nodes that have them, may share no unknown samples after all
+    partners = one.sizes.gap_partners
+    if summary.environment.reduction in BETWEEN_NODES:
+        partners = max(partners, min(one.sizes.n_nodes - 1, per_node * partners))
+    few = FEW_MESSAGES + 2 * partners * (iterations + 2)
     assert {phase.name for phase in summary.phases} <= set(bounds)
     for phase in summary.phases:
         sent, most, tight = counts(phase), bounds[phase.name], near[phase.name]
