@@ -72,16 +72,16 @@ def _noise_rounds(sizes: RankSizes, iterations: int) -> Iterator[tuple[str, Sent
 
     The spectra of its streams go from each rank to all.
     """
-    rounds, whole = sizes.beside.noise_rounds, sizes.beside.whole
+    rounds, whole = sizes.auxiliary.noise_rounds, sizes.auxiliary.whole
     if not whole:
         return
     first = replace(whole, uniform_binning=True).with_cut_row()
     of_one, of_first = (bound_system(one, iterations) for one in (whole, first))
     for name in ("noise kernels", *_SET_UP):
         yield name, of_one[name].times(rounds - 1).plus(of_first[name])
-    spectra = Sent(0.0, 2.0, sizes.beside.spectrum_bytes * whole.streams.n_held)
+    spectra = Sent(0.0, 2.0, sizes.auxiliary.spectrum_bytes * whole.streams.n_held)
     # maps go to all holders, each by itself
-    maps = of_one["data"].plus(_solved(whole, iterations + RIGHT_HAND_SIDES)).wide(RIGHT_HAND_SIDES)
+    maps = of_one["data"].plus(_solved(whole, iterations + RIGHT_HAND_SIDES)).of_vectors(RIGHT_HAND_SIDES)
     yield "noise estimate", spectra.plus(small_collectives(24)).times(rounds)
     yield "noise estimate", of_first["data"].plus(_solved(first, iterations + 3))
     yield "noise estimate", maps.times(rounds - 1)
@@ -89,7 +89,7 @@ def _noise_rounds(sizes: RankSizes, iterations: int) -> Iterator[tuple[str, Sent
 
 def _temperature_rounds(sizes: RankSizes, iterations: int) -> Iterator[tuple[str, Sent]]:
     """Yield what rounds that find the temperature send: a map each, which goes once to each node."""
-    rounds = sizes.beside.temperature_rounds
+    rounds = sizes.auxiliary.temperature_rounds
     if not rounds:
         return
     of_one = bound_system(sizes, iterations)
@@ -106,9 +106,9 @@ def _products(sizes: RankSizes, iterations: int) -> Iterator[tuple[str, Sent]]:
 
     These go to rank 0 a column and a part of the rows at a time.
     """
-    if sizes.beside.has_sky:
+    if sizes.auxiliary.has_sky:
         yield "products", bound_system(sizes, iterations)["data"]
-    if not sizes.beside.n_compared:
+    if not sizes.auxiliary.n_compared:
         return
     columns, others = sizes.n_stokes, sizes.others(sizes.n_owned)
     rows = math.ceil(sizes.n_pix / sizes.size)
@@ -116,32 +116,32 @@ def _products(sizes: RankSizes, iterations: int) -> Iterator[tuple[str, Sent]]:
     moved = counted_alltoall(sizes, others, 8 * columns * sizes.n_owned)
     to_root = Sent(math.ceil(pieces), 0.0, 8 * (columns + 1) * rows)
     found = counted_alltoall(sizes, others, 8 * sizes.n_owned)
-    yield "products", moved.plus(to_root, small_collectives(16)).times(sizes.beside.n_compared).plus(found)
+    yield "products", moved.plus(to_root, small_collectives(16)).times(sizes.auxiliary.n_compared).plus(found)
 
 
 def _filter(sizes: RankSizes, iterations: int) -> Iterator[tuple[str, Sent]]:
     """Yield what a filter-and-bin map sends, its observation matrix, and what tells what it takes."""
-    beside, filtered = sizes.beside, sizes.beside.filtered
+    auxiliary, filtered = sizes.auxiliary, sizes.auxiliary.filtered
     if filtered is None:
         return
     of_one = bound_system(filtered, iterations)
     for name in _SET_UP:
         yield name, of_one[name]
     fitted = _solved(filtered, iterations + 2)
-    if beside.filtered_maps:
+    if auxiliary.filtered_maps:
         yield "filter and bin", of_one["data"].plus(fitted, of_one["products"])
-    if beside.has_matrix:
+    if auxiliary.has_matrix:
         yield "filter and bin", _columns(filtered, fitted)
-    if beside.n_waves:
+    if auxiliary.n_waves:
         dots = Sent(0.0, 2.0, 2 * DOT_BYTES)
-        batches = math.ceil(beside.n_waves / MAX_WIDTH)
-        waves = fitted.plus(dots).wide(MAX_WIDTH).times(batches)
+        batches = math.ceil(auxiliary.n_waves / MAX_WIDTH)
+        waves = fitted.plus(dots).of_vectors(MAX_WIDTH).times(batches)
         yield "modes taken", waves.plus(small_collectives(4))
 
 
 def _covariance(sizes: RankSizes, iterations: int) -> Iterator[tuple[str, Sent]]:
     """Yield what the covariance of pixels sends."""
-    if sizes.beside.has_covariance:
+    if sizes.auxiliary.has_covariance:
         yield "pixel covariance", _columns(sizes, _solved(sizes, iterations))
 
 
@@ -150,7 +150,7 @@ def _columns(sizes: RankSizes, solved: Sent) -> Sent:
     n = sizes.n_stokes * sizes.n_global
     column = counted_alltoall(sizes, 1.0, 8 * sizes.n_stokes * sizes.n_owned)
     ghosts = _application(sizes).times(2)  # of a unit vector, and of a solution, where ranks keep them
-    batches = solved.wide(MAX_WIDTH).times(math.ceil(n / MAX_WIDTH))
+    batches = solved.of_vectors(MAX_WIDTH).times(math.ceil(n / MAX_WIDTH))
     numbers = Sent(0.0, 2.0, 8 * sizes.n_owned + 8)
     return batches.plus(column.plus(ghosts).times(n), numbers, small_collectives(16))
 

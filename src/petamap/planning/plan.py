@@ -22,6 +22,7 @@ from petamap.data.config import RunConfig, require_configuration
 from petamap.mapmaking.bands import StreamBands
 from petamap.mapmaking.distribution import STREAMS, TIME_MAJOR, Distribution, possible_distributions
 from petamap.planning.amplitude_sizes import AmplitudeForecast
+from petamap.planning.auxiliary_systems import AuxiliaryForecast, unbounded_parts
 from petamap.planning.choice_limits import chooses_distribution
 from petamap.planning.cut_pixels import UnusedSamples
 from petamap.planning.distribution_choice import gathered_bytes
@@ -35,7 +36,6 @@ from petamap.planning.run_prediction import RunPrediction, with_model
 from petamap.planning.sample_forecast import forecast_from_sample
 from petamap.planning.scanned_run import ScannedRun
 from petamap.planning.sky_regions import SkySample, count_regions, full_sky_sample
-from petamap.planning.systems_beside import BesideForecast, unbounded_parts
 from petamap.planning.thinned_scan import ThinnedScan, Thinning
 from petamap.simulation.sky_costs import SkyCosts, sky_costs
 from petamap.sky.stokes import Stokes
@@ -314,9 +314,9 @@ class _Planner:
         return sky_costs(self.run.observations)
 
     @cached_property
-    def _beside(self) -> BesideForecast:
+    def _auxiliary(self) -> AuxiliaryForecast:
         """What is made beside the maps."""
-        return BesideForecast(self.config, self.run)
+        return AuxiliaryForecast(self.config, self.run)
 
     @cached_property
     def _templates(self) -> AmplitudeForecast:
@@ -357,22 +357,22 @@ class _Planner:
     def _scanned(self, distributions: Sequence[Distribution]) -> tuple[list[RunPrediction], SkySample]:
         layout, sample = self.run.layout, self._sky_sample()
         held = [distribute_samples(layout, one.groups, self.cores) for one in distributions]
-        whole, how = self._beside.whole_streams(self.cores), (self.n_threads, self.progress)
+        whole, how = self._auxiliary.whole_streams(self.cores), (self.n_threads, self.progress)
         scan = scan_maps(self.config, self.run, sample, [*held, whole] if whole else held, *how)
         splits = scan_splits(self.config, self.run, sample, held, *how)
         self.unused = scan.unused
-        beside = self._look_beside(distributions, scan, whole)
+        auxiliary = self._look_at_auxiliary(distributions, scan, whole)
         predictions: list[RunPrediction] = []
-        for distribution, samples, others in zip(distributions, held, beside, strict=True):
+        for distribution, samples, others in zip(distributions, held, auxiliary, strict=True):
             own, *of_splits = (self._ranked(one, samples) for one in (scan, *splits))
             for threads in self._threads():
                 of_ranks = own.held(threads)
                 one = self._prediction(distribution, of_ranks, threads, own.occupancy, own.ranks, sample)
                 sizes = [self._other_sizes(one, maps, self._amplitudes, split=True) for maps in of_splits]
                 more = (maps and self._other_sizes(one, maps, self._templates) for maps in others)
-                beside_it = self._beside.of(*more)
+                made = self._auxiliary.of(*more)
                 predictions.append(
-                    replace(one, sizes=replace(one.sizes, splits=tuple(sizes), beside=beside_it))
+                    replace(one, sizes=replace(one.sizes, splits=tuple(sizes), auxiliary=made))
                 )
         return predictions, sample
 
@@ -381,13 +381,13 @@ class _Planner:
         how = per_node, self.seed, self.n_threads, self.progress
         return RankedMaps(scan, samples, occupancy, scan.rank_sample(samples, occupancy, *how))
 
-    def _look_beside(
+    def _look_at_auxiliary(
         self, distributions: Sequence[Distribution], scan: MapScan, whole: SampleDistribution | None
     ) -> list[tuple[RankedMaps | None, RankedMaps | None]]:
         """Return what ranks have of whole streams and of a filter, in each distribution, if they are made."""
         of_whole = self._ranked(scan, whole) if whole else None
-        run = self._beside.filtered_run
-        samples = self._beside.filtered_samples(distributions, self.cores)
+        run = self._auxiliary.filtered_run
+        samples = self._auxiliary.filtered_samples(distributions, self.cores)
         if samples is None:
             return [(of_whole, None)] * len(distributions)
         if run is not self.run:

@@ -26,7 +26,7 @@ class Sent(NamedTuple):
         """Return what is sent in so many such calls."""
         return Sent(*(number * part for part in self))
 
-    def wide(self, width: int) -> Sent:
+    def of_vectors(self, width: int) -> Sent:
         """Return what is sent of so many vectors side by side at most: as many messages, with all of them."""
         return self._replace(bytes=width * self.bytes)
 
@@ -125,7 +125,7 @@ class ModelSizes(NamedTuple):
     n_gaps: float
 
 
-class SystemsBeside(NamedTuple):
+class AuxiliarySystems(NamedTuple):
     """What a run makes beside its maps and those of splits.
 
     Attributes
@@ -163,7 +163,7 @@ class SystemsBeside(NamedTuple):
     n_compared: int = 0
 
 
-NOTHING_BESIDE = SystemsBeside()
+NO_AUXILIARY = AuxiliarySystems()
 
 
 @dataclass(frozen=True)
@@ -225,7 +225,7 @@ class RankSizes:
         Pixels of a communication buffer.
     splits : tuple of RankSizes
         Of the maps of the parts of each split.
-    beside : SystemsBeside
+    auxiliary : AuxiliarySystems
         Of what is made beside.
     """
 
@@ -261,7 +261,7 @@ class RankSizes:
     gather_sift: bool = False
     buffer_keys: int = 1 << 20
     splits: tuple[RankSizes, ...] = ()
-    beside: SystemsBeside = NOTHING_BESIDE
+    auxiliary: AuxiliarySystems = NO_AUXILIARY
 
     @property
     def n_beside(self) -> float:

@@ -12,13 +12,13 @@ from petacomm.reduction import ALGORITHMS
 from petacomm.topology import load_machine
 from petamap.data.config.reader import parse_config
 from petamap.mapmaking.run import run
+from petamap.planning.auxiliary_systems import unbounded_parts
 from petamap.planning.message_bounds import MessageBounds
 from petamap.planning.message_table import bounds_table, phase_bounds
 from petamap.planning.phase_bounds import bound_phases
 from petamap.planning.plan import plan
 from petamap.planning.plan_table import plan_table
 from petamap.planning.rank_traffic import AmplitudeSizes, ExchangedRows, RankSizes, Sent, StreamSizes
-from petamap.planning.systems_beside import unbounded_parts
 
 NIGHT = """
 [map]

@@ -11,10 +11,10 @@ from mpi import run_ranks
 from petacomm.topology import load_machine
 from petamap.data.config.reader import parse_config
 from petamap.mapmaking.run import run
+from petamap.planning.auxiliary_systems import unbounded_parts
 from petamap.planning.phase_bounds import bound_phases
 from petamap.planning.plan import plan
 from petamap.planning.rank_traffic import Sent
-from petamap.planning.systems_beside import unbounded_parts
 
 # As many iterations in each solution: none reaches the tolerance, but where templates alone are fitted.
 SCAN = """
@@ -57,7 +57,7 @@ kind = "leakage"
 rms = 0.01
 """
 # What is set, and the sources beside.
-BESIDE = {
+AUXILIARY = {
     "noise": ({"noise": 'kernel = "estimate"\nmax_rounds = 3\ntolerance = 0.0'}, ""),
     "noise and offsets": ({"noise": 'kernel = "estimate"\nmax_rounds = 2\ntolerance = 0.0'}, OFFSETS),
     "temperature": ({}, LEAKAGE),
@@ -74,7 +74,7 @@ FITTED = {"filter and bin", "modes taken"}
 
 def text_of(name: str, reduction: str = "owner") -> str:
     """Return the configuration of a case."""
-    changes, more = BESIDE[name]
+    changes, more = AUXILIARY[name]
     return SCAN.format(**{"n_side": 64, "noise": "", "products": "", "reduction": reduction} | changes) + more
 
 
@@ -90,8 +90,8 @@ def planned_bounds(config, summary, size, per_node):
     ]
     iterations = summary.solver.iterations
     calls = {phase.name: phase.calls for phase in summary.phases}
-    beside = one.sizes.beside._replace(temperature_rounds=calls.get("own temperature", 0))
-    near = dataclasses.replace(one.sizes, beside=beside, reductions=(summary.environment.reduction,))
+    auxiliary = one.sizes.auxiliary._replace(temperature_rounds=calls.get("own temperature", 0))
+    near = dataclasses.replace(one.sizes, auxiliary=auxiliary, reductions=(summary.environment.reduction,))
     return bound_phases(one.sizes, iterations), bound_phases(near, iterations)
 
 
@@ -119,7 +119,7 @@ def check_case(comm):
 
 LONG = [
     *((name, 3, "owner", 3) for name in ("noise and offsets", "matrix", "covariance", "sky")),
-    *((name, 8, "owner", 8) for name in BESIDE),
+    *((name, 8, "owner", 8) for name in AUXILIARY),
     *((name, 8, "hierarchical", 4) for name in ("noise", "temperature", "filter", "covariance")),
     *((name, 8, "pairwise", 4) for name in ("noise and offsets", "temperature", "matrix", "sky")),
     *((name, 16, "owner", per_node) for name in ("noise", "temperature", "filter") for per_node in (16, 4)),
@@ -130,7 +130,7 @@ LONG = [
     ("name", "n_ranks", "reduction", "per_node"),
     cases(*((name, 3, "owner", 3) for name in ("noise", "temperature", "filter")), long=LONG),
 )
-def test_systems_beside_send_no_more_than_planned(monkeypatch, name, n_ranks, reduction, per_node):
+def test_auxiliary_systems_send_no_more_than_planned(monkeypatch, name, n_ranks, reduction, per_node):
     monkeypatch.setenv("CASE", f"{name},{reduction}")
     monkeypatch.setenv("PETAMAP_RANKS_PER_NODE", str(per_node))
     run_ranks(check_case, n_ranks, timeout=1500)
@@ -142,7 +142,7 @@ def planned(text, ranks=8):
 
 def test_a_plan_has_the_phases_of_what_is_made_beside():
     bounds = {}
-    for name in BESIDE:
+    for name in AUXILIARY:
         made = planned(text_of(name))
         assert made.unbounded == ()
         bounds[name] = bound_phases(made.best.sizes, 10)
@@ -158,7 +158,7 @@ def test_a_plan_has_the_phases_of_what_is_made_beside():
 def test_rounds_set_up_a_system_each():
     sizes = planned(text_of("noise")).best.sizes
     few, more = (
-        bound_phases(dataclasses.replace(sizes, beside=sizes.beside._replace(noise_rounds=n)), 10)
+        bound_phases(dataclasses.replace(sizes, auxiliary=sizes.auxiliary._replace(noise_rounds=n)), 10)
         for n in (2, 5)
     )
     for name in "pointing", "reduction plan", "weights", "noise estimate":
@@ -168,14 +168,14 @@ def test_rounds_set_up_a_system_each():
 
 def test_ranks_that_measure_noise_have_whole_streams():
     sizes = planned(text_of("noise"), ranks=5).best.sizes  # 24 streams
-    assert sizes.beside.whole.streams.n_held == 5
-    assert planned(text_of("temperature"), ranks=5).best.sizes.beside.whole is None
+    assert sizes.auxiliary.whole.streams.n_held == 5
+    assert planned(text_of("temperature"), ranks=5).best.sizes.auxiliary.whole is None
 
 
 def test_cut_samples_have_a_row_on_all_ranks_beside_templates():
     for flags, text in (("cut", text_of("temperature")), ("exact", text_of("filter"))):
         sizes = planned(text.replace("[solver]", f'[solver]\nflags = "{flags}"')).best.sizes
-        cut = sizes if flags == "cut" else sizes.beside.filtered
+        cut = sizes if flags == "cut" else sizes.auxiliary.filtered
         assert cut.n_shared_gaps >= 1 and cut.gap_partners == 7
     assert planned(text_of("sky")).best.sizes.with_cut_row().gap_partners < 7
 

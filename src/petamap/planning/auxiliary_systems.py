@@ -15,7 +15,7 @@ from petamap.mapmaking.preconditioning import has_templates
 from petamap.mapmaking.time_layout import TimeLayout
 from petamap.noise.welch import most_bins
 from petamap.planning.rank_samples import SampleDistribution, distribute_samples, distribute_streams
-from petamap.planning.rank_traffic import RankSizes, SystemsBeside
+from petamap.planning.rank_traffic import AuxiliarySystems, RankSizes
 from petamap.planning.scanned_run import ScannedRun
 from petamap.sky.stokes import Stokes
 
@@ -24,7 +24,7 @@ _ENTRY_BYTES = 512
 
 
 @dataclass(frozen=True)
-class BesideForecast:
+class AuxiliaryForecast:
     """What a run makes beside its maps, and of which samples.
 
     Attributes
@@ -35,12 +35,6 @@ class BesideForecast:
 
     config: RunConfig
     run: ScannedRun
-
-    @property
-    def filters(self) -> bool:
-        """Whether there is a system of a filter-and-bin map."""
-        chosen = self.config.products
-        return chosen.filtered or chosen.observation_matrix or chosen.modes_taken
 
     def whole_streams(self, size: int) -> SampleDistribution | None:
         """Return whole streams dealt to ranks, if by these the noise is estimated."""
@@ -58,11 +52,11 @@ class BesideForecast:
         self, distributions: Sequence[Distribution], size: int
     ) -> list[SampleDistribution] | None:
         """Return the samples of a filter in distributions, None without one."""
-        if not self.filters:
+        if not _filters(self.config):
             return None
         return [distribute_samples(self.filtered_run.layout, one.groups, size) for one in distributions]
 
-    def of(self, whole: RankSizes | None, filtered: RankSizes | None) -> SystemsBeside:
+    def of(self, whole: RankSizes | None, filtered: RankSizes | None) -> AuxiliarySystems:
         """Return what is made, with the sizes of its systems.
 
         Parameters
@@ -77,7 +71,7 @@ class BesideForecast:
                 filtered, n_gaps=0.0, n_shared_gaps=0.0, gap_partners=0.0, binned_only=False,
                 uniform_binning=False, product_columns=columns,
             ).with_cut_row()  # fmt: skip
-        return SystemsBeside(
+        return AuxiliarySystems(
             whole=whole and replace(whole, binned_only=False),
             noise_rounds=self.config.noise.max_rounds if whole else 0,
             spectrum_bytes=self._spectrum_bytes,
@@ -108,6 +102,12 @@ def _estimates(config: RunConfig) -> bool:
     return config.noise.kernel == "estimate" and not config.noise.n_modes
 
 
+def _filters(config: RunConfig) -> bool:
+    """Return whether a filter is fitted, for a map or for what tells of it."""
+    chosen = config.products
+    return chosen.filtered or chosen.observation_matrix or chosen.modes_taken
+
+
 def unbounded_parts(
     config: RunConfig, observations: Sequence[Observation], *, thinned: bool = False
 ) -> tuple[str, ...]:
@@ -118,13 +118,13 @@ def unbounded_parts(
     config : RunConfig
     observations : sequence of Observation
     thinned : bool
-        Whether the scan was thinned out, of which parts, amplitudes and systems beside are not looked at.
+        Whether the scan was thinned out, of which parts, amplitudes and auxiliary systems are not looked at.
     """
     simulated = all(
         type(one.pointing).__module__.startswith(("petamap.pointing.", "petamap.simulation."))
         for one in observations
     )
-    chosen, estimated = config.products, config.noise.kernel == "estimate"
+    estimated = config.noise.kernel == "estimate"
     asked = {
         "templates": thinned and has_templates(observations),
         "bands": thinned and bool(config.bands),
@@ -133,8 +133,8 @@ def unbounded_parts(
         "the search for glitches": config.glitches.find != "none",
         "the estimate of the noise": thinned and estimated,
         "the estimate of noise that detectors share": not thinned and estimated and not _estimates(config),
-        "the filter": thinned and (chosen.filtered or chosen.observation_matrix or chosen.modes_taken),
-        "the map of demodulated streams": chosen.demodulated,
+        "the filter": thinned and _filters(config),
+        "the map of demodulated streams": config.products.demodulated,
         "tables of files": not simulated,
     }
     return tuple(name for name, present in asked.items() if present)
