@@ -28,8 +28,10 @@ from petacomm.tuning.measurement import COLLECTIVES
 
 SIZES = (8, 64, 512, 4096, 32768, 262144, 1048576)
 Cell = tuple[str, int]
-_LOSS = 0.99  # a rule whose jobs are slower than those without is taken back
-_PAIRS = 3  # jobs with and without rules, of a check
+# Pairs of jobs with and without rules, of a check. Jobs differ by tens of percent with where their ranks lie
+# and what else the machine does, far more than rounds in a job: many short ones tell more than few long ones.
+_PAIRS = 8
+_ROUNDS = 4  # of a cell in such a job, at least
 _CHOICES = 3  # algorithms of a cell that jobs may try to confirm, one after the other
 _HEAD = ("ranks", "library", "kind", "settings", "wrong", "commutative")
 _PROGRAM = "import sys; from petacomm.tuning.measurement import run_measurement as run; run(*sys.argv[1:])"
@@ -245,7 +247,7 @@ def _compared(
         taken = {}
         for with_rules in (bool(pair % 2), not pair % 2):
             added = variables if with_rules else {}
-            request = {"cells": list(gains), "forced": False, "seconds": seconds / 2}
+            request = {"cells": list(gains), "forced": False, "seconds": seconds / 16, "rounds": _ROUNDS}
             with in_phase(phase):
                 result = _measured(launcher, scratch, request, added)
             taken[with_rules] = [float(np.median(cell["times"][DEFAULT])) for cell in result["cells"]]
@@ -263,7 +265,7 @@ def revise_choices(tuning: Tuning, gains: Mapping[Cell, Sequence[float]], last: 
     """
     confirmed = set()
     for cell, ratios in gains.items():
-        if np.median(ratios) >= 1 and min(ratios) >= _LOSS:
+        if np.median(ratios) >= 1:
             confirmed.add(cell)
             continue
         refused = tuning.refused.setdefault(cell, [])
