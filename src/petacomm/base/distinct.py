@@ -7,6 +7,8 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from petacomm.base.typing import BoolArray
+
 Integer = TypeVar("Integer", bound=np.integer)
 
 
@@ -18,6 +20,11 @@ def distinct(values: npt.NDArray[Integer]) -> npt.NDArray[Integer]:
     if np.all(values[1:] > values[:-1]):
         return values
     values.sort()
+    return values[first_of_equal(values)]
+
+
+def first_of_equal(values: npt.NDArray[np.integer]) -> BoolArray:
+    """Return whether each value differs from the one before it: bool (n,)."""
     first = np.ones(len(values), np.bool_)
     np.not_equal(values[1:], values[:-1], out=first[1:])
-    return values[first]
+    return first

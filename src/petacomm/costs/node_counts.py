@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from petacomm.base.distinct import first_of_equal
 from petacomm.base.typing import BoolArray, FloatArray, Int32Array, Int64Array
 from petacomm.costs.occupancy import Occupancy
 from petacomm.costs.options import ReductionOptions
@@ -96,7 +97,7 @@ def count_rows_between_nodes(
     sent, by_owners = np.flatnonzero(is_ghost), np.flatnonzero(is_ghost & classes.owners)
     one, other = entries.pairs()
     with_others, with_slot = entries.n_ranks + entries.n_nodes - 1, entries.n_ranks + 1
-    dense = np.flatnonzero(classes.dense & (np.diff(entries.key, prepend=-1) != 0))
+    dense = np.flatnonzero(classes.dense & first_of_equal(entries.key))
     owners = occupancy.owner[entries.key[dense]]
     return {
         "to_owner_node_rows": sent_rows(sent, entries.node[sent], entries.owner[sent]),

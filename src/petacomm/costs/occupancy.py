@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from petacomm.base.distinct import first_of_equal
 from petacomm.base.typing import BoolArray, Int32Array, Int64Array
 from petacomm.sharing.index_map import ReductionError
 from petacomm.sharing.owners import choose_owners
@@ -53,10 +54,15 @@ class Occupancy:
         parts = [(part << bits) | rank for rank, part in enumerate(keys)]
         codes = np.concatenate([*parts, np.zeros(0, np.int64)])
         codes.sort()
-        sorted_keys = codes >> bits
-        starts = np.flatnonzero(np.diff(sorted_keys, prepend=-1))
+        return Occupancy.from_codes(codes, bits, len(keys))
+
+    @staticmethod
+    def from_codes(codes: Int64Array, bits: int, size: int) -> Occupancy:
+        """Return the occupancy of increasing words ``key << bits | rank``, int64 (n,), of `size` ranks."""
+        keys = codes >> bits
+        starts = np.flatnonzero(first_of_equal(keys))
         holders = (codes & ((1 << bits) - 1)).astype(np.int32)
-        return Occupancy(sorted_keys[starts], np.append(starts, len(sorted_keys)), holders, len(keys))
+        return Occupancy(keys[starts], np.append(starts, len(codes)), holders, size)
 
     @cached_property
     def multiplicity(self) -> Int64Array:

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -196,14 +197,28 @@ class _Pairs:
         self.sample = sample
         self.nodes = np.arange(sample.n_nodes) if nodes is None else nodes
 
+    @cached_property
+    def _sums(self) -> FloatArray:
+        """Sums of each rank over those of each node, of all nodes of the sample (n_nodes, n)."""
+        sums = np.zeros((self.sample.n_nodes, len(self.matrix)))
+        np.add.at(sums, self._node, self.matrix)
+        return sums
+
+    @cached_property
+    def _node(self) -> Int64Array:
+        return np.arange(len(self.matrix)) // self.sample.ranks_per_node
+
+    def without_node(self, number: int) -> _Pairs:
+        """Return the values of the ranks of all nodes but one."""
+        fewer = _Pairs(self.matrix, self.sample, np.delete(self.nodes, number))
+        fewer.__dict__["_sums"] = self._sums
+        return fewer
+
     def _rows(self) -> tuple[FloatArray, FloatArray]:
         """Return for each rank the sum over ranks of its node, and over those of each node (n_nodes, n)."""
-        per_node, n = self.sample.ranks_per_node, len(self.matrix)
-        node = np.arange(n) // per_node
-        kept = np.isin(node, self.nodes)
-        matrix, node = self.matrix[np.ix_(kept, kept)], np.searchsorted(self.nodes, node[kept])
-        sums = np.zeros((len(self.nodes), len(node)))
-        np.add.at(sums, node, matrix)
+        kept = np.isin(self._node, self.nodes)
+        node = np.searchsorted(self.nodes, self._node[kept])
+        sums = self._sums[np.ix_(self.nodes, kept)]
         own = sums[node, np.arange(len(node))].copy()
         # A rank's own node does not represent other nodes.
         sums[node, np.arange(len(node))] = np.nan
@@ -232,7 +247,7 @@ class _Pairs:
         total = -(-self.sample.size // self.sample.ranks_per_node)
         if n >= total or n < 3:
             return Estimate(value)
-        left_out = [statistic(_Pairs(self.matrix, self.sample, np.delete(self.nodes, i))) for i in range(n)]
+        left_out = [statistic(self.without_node(i)) for i in range(n)]
         return Estimate(value, math.sqrt((n - 1) * float(np.var(left_out)) * (1 - n / total)))
 
 

@@ -192,7 +192,7 @@ def _runs(occupancy: Occupancy) -> tuple[BoolArray, ListRuns]:
     keys, multiplicity = occupancy.keys, occupancy.multiplicity
     continues = np.zeros(len(keys), np.bool_)
     continues[1:] = (np.diff(keys) == 1) & (keys[1:] % 64 != 0) & (multiplicity[1:] == multiplicity[:-1])
-    order = np.argsort(occupancy.holders, kind="stable")
+    order = _by_rank(occupancy)
     position, holder = occupancy.key_of[order], occupancy.holders[order]
     before = np.zeros(len(order), np.bool_)
     before[1:] = (holder[1:] == holder[:-1]) & (position[1:] == position[:-1] + 1)
@@ -241,9 +241,16 @@ def assumed_partners(counts: RankCounts, pairs: float, owners: float, nodes: flo
     return PartnerCounts(*(np.array([float(n)]) for n in (pairs, owners, owners, nodes, nodes, *hybrid)))
 
 
+def _by_rank(occupancy: Occupancy) -> Int64Array:
+    """Return the entries of `holders` in the order of ranks, and of keys for each rank."""
+    # NumPy sorts words of 16 bits by their digits, many times faster than others.
+    small = np.uint16 if occupancy.size <= 1 << 16 else np.int32
+    return np.argsort(occupancy.holders.astype(small), kind="stable")
+
+
 def _keys_by_rank(occupancy: Occupancy) -> Sequence[Int32Array]:
     """Return the positions of the keys of each rank."""
-    order = np.argsort(occupancy.holders, kind="stable")
+    order = _by_rank(occupancy)
     ends = np.cumsum(np.bincount(occupancy.holders, minlength=occupancy.size))
     return np.split(occupancy.key_of[order], ends[:-1])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from petacomm.base.distinct import first_of_equal
 from petacomm.base.typing import FloatArray, Int32Array, Int64Array
 from petacomm.costs.algorithm_loads import butterfly_loads
 from petacomm.costs.forecast import Imbalance, load_with_imbalance, node_algorithm_loads
@@ -143,7 +144,7 @@ def _between_nodes(
 def _occupancy(keys: Int64Array, ranks: Int64Array, owners: Int64Array, size: int) -> Occupancy:
     order = np.lexsort([ranks, keys])
     keys, holders = keys[order], ranks[order].astype(np.int32)
-    starts = np.flatnonzero(np.diff(keys, prepend=-1))
+    starts = np.flatnonzero(first_of_equal(keys))
     occupancy = Occupancy(keys[starts], np.append(starts, len(keys)), holders, size)
     occupancy.__dict__["owner"] = owners[order][starts].astype(np.int32)
     return occupancy

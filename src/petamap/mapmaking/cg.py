@@ -132,8 +132,12 @@ class ConjugateGradients:
         *,
         stall_iterations: int = 0,
         checkpoint: SolverCheckpoint | None = None,
+        whole: Unknowns | None = None,
     ) -> Solution:
         """Return the solution for one right-hand side, the same to the bit as by `solve_many`.
+
+        `whole` is the right-hand side b of which a start x_0 has left `rhs`, ``b - A x_0``: what is left may
+        be of the size of its rounding.
 
         Raises
         ------
@@ -141,7 +145,8 @@ class ConjugateGradients:
             If A or M turns out not to be positive definite, or the right-hand side is not finite.
         """
         stop = StopRule(_tolerance(tolerance), max_iterations, stall_iterations)
-        (solution,) = self._solve([rhs], [SolverColumn(stop, callback)], deflation, checkpoint)
+        column = SolverColumn(stop, callback, whole=0.0 if whole is None else self._squared_norm(whole))
+        (solution,) = self._solve([rhs], [column], deflation, checkpoint)
         if solution.error is not None:
             raise solution.error
         return solution
@@ -334,6 +339,11 @@ class ConjugateGradients:
         norms = self._advance(np.zeros(x.width), _State(x, r, None, r, r))  # z may be made where r was
         for number, (column, _) in enumerate(solved):
             column.solution.true_residual = column.relative(norms[number])
+
+    def _squared_norm(self, vectors: Unknowns) -> float:
+        """Return r^T M^-1 r of a right-hand side."""
+        state = _State.start([vectors])
+        return float(self._advance(np.zeros(state.r.width), state)[0])
 
     def _totals(self, limbs: Int64Array) -> FloatArray:
         return np.array([round_limbs(sums) for sums in self.comm.allreduce(limbs)])

@@ -38,9 +38,13 @@ class MapSolver:
         return SolverTolerance.parse(self.setup.config.solver.tolerance)
 
     def solve(
-        self, solver: ConjugateGradients, rhs: Unknowns, checkpoint: ColumnCheckpoint | None = None
+        self,
+        solver: ConjugateGradients,
+        rhs: Unknowns,
+        checkpoint: ColumnCheckpoint | None = None,
+        whole: Unknowns | None = None,
     ) -> Solution:
-        """Return the solution of A x = b, and warn if it may be off. Collective."""
+        """Return the solution of A x = b, and warn if it may be off; `whole` as for the solver."""
         options, tolerance, progress = self.setup.config.solver, self.tolerance, self.setup.progress
         progress.begin("iterations", tolerance.digits, "digits")
         gained = 0.0
@@ -54,7 +58,7 @@ class MapSolver:
         with self.setup.timers.phase("iterations"):
             solution = solver.solve(
                 rhs, tolerance, options.max_iterations, advance,
-                stall_iterations=options.stall_iterations, checkpoint=checkpoint,
+                stall_iterations=options.stall_iterations, checkpoint=checkpoint, whole=whole,
             )  # fmt: skip
         progress.end(solution.reason)
         self._warn(solution)

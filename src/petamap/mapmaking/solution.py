@@ -18,6 +18,9 @@ from petamap.mapmaking.vectors import Unknowns
 _SLACK = 2
 # At a relative residual below, what seems not to be positive may be rounding.
 _SMALL = 1e-6
+# A residual that a start leaves of a right-hand side counts as this part of it at least: of less, tolerances
+# would ask for what its rounding hides.
+_LEAST_LEFT = 1e-4
 _AT_ONCE = 1 << 14  # rows
 
 Recorder = Callable[[Unknowns, float, float, float], None]
@@ -121,11 +124,21 @@ class SolverCheckpoint(Protocol):
 
 @dataclass
 class SolverColumn:
-    """Progress of one right-hand side."""
+    """Progress of one right-hand side.
+
+    Attributes
+    ----------
+    stop : StopRule
+    callback : callable
+    recorder : callable, optional
+    whole : float
+        Squared norm of the right-hand side of which a start has left this one; 0 if there was none.
+    """
 
     stop: StopRule
     callback: Callable[[Iteration], None]
     recorder: Recorder | None = None
+    whole: float = 0.0
     solution: Solution = field(default_factory=lambda: Solution(Unknowns.zeros(0, 0, 0)))
     stopped: bool = False
     _first: float = field(default=0.0, init=False)
@@ -136,7 +149,7 @@ class SolverColumn:
 
     def begin(self, norm: float) -> None:
         """Take the squared norm of the right-hand side."""
-        self._first = norm
+        self._first = max(norm, _LEAST_LEFT**2 * self.whole)
         if norm == math.inf:
             self._fail("the right-hand side is not finite")
 
@@ -213,7 +226,7 @@ class SolverColumn:
     def _fail(self, what: str, found: str = "", mend: str = "", residual: float = math.inf) -> None:
         """End the iterations: with an error, unless the residual is so small that rounding explains it."""
         self.stopped = True
-        if residual <= _SMALL:
+        if residual * (math.sqrt(self._first / self.whole) if self.whole > self._first else 1.0) <= _SMALL:
             self._ended = f"rounding allows no smaller residual, or {what}: {found}"
         else:
             self.solution.error = ConvergenceError(f"{what}: {found}" if found else what, mend=mend or None)

@@ -248,10 +248,9 @@ class _SplitMaps:
         system, solver = self.system, MapSolver(self.setup, f"split {self.name}")
         operator = system.operator()
         start = common_unknowns(self.common, system, common.map)
-        residual = residual_of(operator, self.rhs[-1].unknowns, start)
-        found = solver.solve(
-            ConjugateGradients(operator, system.preconditioner), residual, self._checkpoint(system, "parts")
-        )
+        whole = self.rhs[-1].unknowns
+        residual, checkpoint = residual_of(operator, whole, start), self._checkpoint(system, "parts")
+        found = solver.solve(ConjugateGradients(operator, system.preconditioner), residual, checkpoint, whole)
         error = common.error_bound**2 + found.error_bound**2
         null = null_test(self.common, system, residual, found.map, error)
         total = Unknowns(*(one + other for one, other in zip(start, found.map, strict=True)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 
@@ -114,12 +114,8 @@ class PixelCoverage:
             parts.append(distinct(codes))
         codes = np.concatenate(parts)
         codes.sort()
-        numbers = codes >> bits
-        starts = np.flatnonzero(np.diff(numbers, prepend=-1))
-        holders = (codes & ((1 << bits) - 1)).astype(np.int32)
-        return Occupancy(
-            self.sample.keys(numbers[starts]), np.append(starts, len(codes)), holders, distribution.size
-        )
+        found = Occupancy.from_codes(codes, bits, distribution.size)
+        return replace(found, keys=self.sample.keys(found.keys))
 
 
 def _rank_batches(ranks: Int64Array, counts: Int64Array) -> Iterator[tuple[int, int]]:

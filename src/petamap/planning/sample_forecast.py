@@ -20,6 +20,9 @@ from petacomm.costs.partner_estimates import (
 from petacomm.costs.rank_counts import RankCounts, assumed_partners, count_ranks, node_of_ranks
 from petamap.planning.sky_regions import SkySample
 
+# Pairs of a key and a holder from which loads are estimated: of more, a part of the regions is taken.
+_MOST_HELD = 1 << 24
+
 
 def forecast_from_sample(
     occupancy: Occupancy,
@@ -44,6 +47,7 @@ def forecast_from_sample(
     """
     if rank_sample is None:
         return forecast(occupancy, ranks_per_node, options)
+    occupancy, sample = _thinned(occupancy, sample)
     counts, layers, jackknife = count_sample(occupancy, sample, ranks_per_node, options)
     stratum = sample.stratum_of(rank_sample.occupancy.keys)
     probability = _owner_probability(occupancy, sample)[stratum]
@@ -57,6 +61,17 @@ def forecast_from_sample(
     return forecast_from_counts(
         counts, layers, jackknife, messages, partners, imbalance, ranks_per_node, options
     )
+
+
+def _thinned(occupancy: Occupancy, sample: SkySample) -> tuple[Occupancy, SkySample]:
+    """Return the occupancy and the sample of a part of the regions, if the keys have too many holders."""
+    every = math.ceil(len(occupancy.holders) / _MOST_HELD)
+    if every < 2:
+        return occupancy, sample
+    fewer = sample.thinned(every)
+    region = (occupancy.keys % sample.pixelization.n_pix) >> sample.shift
+    positions = np.flatnonzero(fewer.sample_index[region] >= 0).astype(np.int32)
+    return occupancy.select(positions), fewer
 
 
 def _owner_probability(occupancy: Occupancy, sample: SkySample) -> FloatArray:

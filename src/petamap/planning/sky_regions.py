@@ -96,6 +96,13 @@ class SkySample:
         pixels = (self.regions[inside >> self.shift] << self.shift) + within
         return np.asarray(maps * self.pixelization.n_pix + pixels, np.int64)
 
+    def thinned(self, every: int, seed: int = 0) -> SkySample:
+        """Return the sample of one region of each `every` consecutive strata, by the sizes of these."""
+        edges = np.append(self.stratum_edges[:-1:every], self.stratum_edges[-1])
+        drawn = np.random.default_rng(seed).integers(edges[:-1], edges[1:])
+        stratum = np.searchsorted(self.stratum_edges, drawn, side="right") - 1
+        return SkySample(self.pixelization, self.regions[stratum], edges, self.shift, self.n_parts)
+
     @property
     def side(self) -> float:
         """Side of a region in radians; 0 if it is not a square on the sky."""

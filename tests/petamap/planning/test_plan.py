@@ -17,8 +17,10 @@ from petacomm.sharing import IndexMap
 from petacomm.topology import load_machine
 from petamap.mapmaking.distribution import possible_distributions
 from petamap.mapmaking.projection import Projection
+from petamap.planning import sample_forecast
 from petamap.planning.plan import plan
 from petamap.planning.plan_table import plan_json, plan_table
+from petamap.planning.sample_forecast import count_sample
 from petamap.planning.scanned_run import ScannedRun
 from petamap.sky.stokes import Stokes
 
@@ -87,6 +89,30 @@ def test_a_sample_of_the_sky_is_correct_within_its_error():
             assert other.seconds[name] == pytest.approx(one.seconds[name], rel=within), name
         assert exact.rows["owner"].error == 0
     assert np.sqrt(np.mean(np.square(pulls))) < 2.5
+
+
+def test_of_too_many_holders_a_part_of_the_regions_is_taken_and_its_error_told(monkeypatch):
+    size = {"n_side": 64, "rate": 20, "hours": 6}
+    regions = []
+
+    def counted(occupancy, sample, *rest):
+        regions.append(len(sample.regions))
+        return count_sample(occupancy, sample, *rest)
+
+    monkeypatch.setattr(sample_forecast, "count_sample", counted)
+    found = []
+    for most in (1 << 24, 20_000):
+        monkeypatch.setattr(sample_forecast, "_MOST_HELD", most)
+        regions.append(0)
+        found.append(plan(satellite(**size), 96, MACHINE, sample=0.5, n_threads=2))
+    middle = regions.index(0, 1)
+    assert min(regions[1:middle]) > 2 * min(regions[middle + 1 :])
+    for one, other in zip(*(each.predictions for each in found), strict=True):
+        all_regions, fewer = one.forecast, other.forecast
+        assert fewer.n_keys == pytest.approx(all_regions.n_keys, rel=0.1)
+        for name in ("pairwise", "owner", "hierarchical", "butterfly", "hybrid"):
+            most, few = all_regions.rows[name], fewer.rows[name]
+            assert abs(few.value - most.value) <= 4 * np.hypot(few.error, most.error), name
 
 
 def test_few_ranks_of_many_samples_are_read_off_the_sample_of_the_sky(monkeypatch):
