@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 from typing import overload
 
 import numpy as np
@@ -151,7 +152,8 @@ class ThinnedScan:
     def _counted(self) -> Sequence[Observation]:
         """Observations at as many samples as can be counted of a rank."""
         of_a_rank = self._sights * self._run.layout.n_samp / 2 / self._size
-        return self._scan(min(1.0, max(self._rate, _COUNTED_SAMPLES / of_a_rank)))
+        rate = min(1.0, max(self._rate, _COUNTED_SAMPLES / of_a_rank))
+        return self._observations if rate == self._rate else self._scan(rate)
 
     def occupancies(self, n_threads: int, progress: Progress, seed: int) -> tuple[SkySample, list[Occupancy]]:
         """Return the occupancy of a sample of pixels by the ranks of each distribution.
@@ -220,10 +222,11 @@ class ThinnedScan:
         progress.begin("pixels of some ranks", float(len(work)), "ranks")
 
         def count(one: tuple[SampleDistribution, int]) -> tuple[Int64Array, float]:
-            few = _RankPixels(self._run.pixelization.n_pix)
+            few = many = _RankPixels(self._run.pixelization.n_pix)
             few.look(self._run, self._layout, *one, self._observations, self._observations)
-            many = _RankPixels(self._run.pixelization.n_pix)
-            many.look(self._run, self._layout, *one, self._observations, self._counted)
+            if self._counted is not self._observations:
+                many = _RankPixels(self._run.pixelization.n_pix)
+                many.look(self._run, self._layout, *one, self._observations, self._counted)
             progress.advance(1.0)
             return few.keys(), self._extrapolated(many)
 
@@ -332,12 +335,12 @@ class _RankPixels:
         columns = layout.streams.columns(streams)
         shift = columns.start - layout.streams.keys(streams)
         starts, stops = samples.begin[first:last] + shift, samples.end[first:last] + shift
-        for number, detector, start, stop in np.stack(
-            [columns.observation, columns.detector, starts, stops], axis=1
-        ).tolist():
-            one = observations[number]
+        rows = np.stack([columns.observation, columns.detector, starts, stops], axis=1).tolist()
+        for number, of_one in groupby(rows, lambda row: int(row[0])):
+            one = _Forgotten(observations)[number]
             more = one.n_samp / thinned[number].n_samp
-            self._mark(run, one, detector, round(more * start), min(round(more * stop), one.n_samp))
+            for _, detector, start, stop in of_one:
+                self._mark(run, one, detector, round(more * start), min(round(more * stop), one.n_samp))
 
     def _mark(self, run: ScannedRun, observation: Observation, detector: int, start: int, stop: int) -> None:
         assert observation.pointing is not None

@@ -14,11 +14,13 @@ from petacomm.base.typing import FloatArray
 def multiply(a: npt.ArrayLike, b: npt.ArrayLike) -> FloatArray:
     """Return the Hamilton product a b, with broadcasting of shapes (..., 4)."""
     a, b = np.asarray(a, float), np.asarray(b, float)
-    vector_a, scalar_a = a[..., :3], a[..., 3:]
-    vector_b, scalar_b = b[..., :3], b[..., 3:]
-    vector = scalar_a * vector_b + scalar_b * vector_a + np.cross(vector_a, vector_b)
-    scalar = scalar_a * scalar_b - np.sum(vector_a * vector_b, axis=-1, keepdims=True)
-    return np.concatenate([vector, scalar], axis=-1)
+    (ax, ay, az, aw), (bx, by, bz, bw) = (np.moveaxis(q, -1, 0) for q in (a, b))
+    product = np.empty(np.broadcast_shapes(a.shape, b.shape))
+    product[..., 0] = aw * bx + bw * ax + (ay * bz - az * by)
+    product[..., 1] = aw * by + bw * ay + (az * bx - ax * bz)
+    product[..., 2] = aw * bz + bw * az + (ax * by - ay * bx)
+    product[..., 3] = aw * bw - (ax * bx + ay * by + az * bz)
+    return product
 
 
 def conjugate(q: npt.ArrayLike) -> FloatArray:
