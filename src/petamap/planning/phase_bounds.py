@@ -53,7 +53,8 @@ def bound_phases(sizes: RankSizes, iterations: int) -> dict[str, Sent]:
 def _splits(sizes: RankSizes, iterations: int) -> Iterator[tuple[str, Sent]]:
     """Yield what systems of parts send, by phase."""
     for parts in sizes.splits:
-        of_parts, of_all = bound_system(parts, iterations), bound_system(sizes, iterations)
+        # as an iteration more: the norm of the right-hand side of which the map of all leaves a residual
+        of_parts, of_all = bound_system(parts, iterations + 1), bound_system(sizes, iterations)
         yield "weights", _pixels_forward(sizes, 2)  # which pixels of the run are cut, and not solved for
         for name in of_parts.keys() & set(_OF_SPLITS):
             yield name, of_parts[name]
