@@ -184,14 +184,20 @@ class ArrayLayout:
         Parameters
         ----------
         box : tuple of slice
-            Box of the global array.
+            Box of the global array, a slice for each axis, as NumPy understands it.
 
         Yields
         ------
         rank : int
         common : tuple of slice
             Box of the global array.
+
+        Raises
+        ------
+        DatatypeError
+            If it is no such box.
         """
+        box = self._global_box(box)
         cuts = [self.begins(axis) for axis in range(len(self.shape))]
         ranges = []
         for begins, part in zip(cuts, box, strict=True):
@@ -206,6 +212,19 @@ class ArrayLayout:
                 for begins, part, i in zip(cuts, box, at, strict=True)
             )
             yield int(np.ravel_multi_index(at, self.grid)), common
+
+    def _global_box(self, box: Box) -> Box:
+        """Return a box with its bounds written out."""
+        try:
+            bounds = [part.indices(n) for part, n in zip(box, self.shape, strict=True)]
+        except (AttributeError, TypeError, ValueError):
+            bounds = []
+        if not bounds or any(step != 1 for _, _, step in bounds):
+            raise DatatypeError(
+                f"{box!r} is no box of an array of shape {self.shape}",
+                mend="one slice for each axis, in steps of 1",
+            )
+        return tuple(slice(start, stop) for start, stop, _ in bounds)
 
 
 def relative_box(box: Box, outer: Box) -> Box:

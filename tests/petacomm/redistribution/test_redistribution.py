@@ -216,6 +216,21 @@ def test_boxes_cover_an_array_once():
             assert list(found) == ([size - 1] if 0 not in layout.local_shape(size - 1) else [])
 
 
+def test_a_box_is_what_numpy_understands_by_it():
+    layout = ArrayLayout((6, 4), (2, 1))
+    whole = dict(layout.overlaps((slice(None), slice(-2, None))))
+    assert whole == {0: np.s_[0:3, 2:4], 1: np.s_[3:6, 2:4]}
+    assert dict(layout.overlaps(np.s_[:2, :100])) == {0: np.s_[0:2, 0:4]}
+
+
+@pytest.mark.parametrize(
+    "box", [(), (slice(2),), np.s_[:2, :2, :2], np.s_[::2, :], np.s_[::-1, :], (1, 2), 5]
+)
+def test_what_is_no_box_is_refused(box):
+    with pytest.raises(DatatypeError, match=r"is no box of an array of shape \(6, 4\)"):
+        list(ArrayLayout((6, 4), (2, 1)).overlaps(box))
+
+
 def halves(comm):
     plan = Redistribution(
         comm, ArrayLayout((8, 4), (comm.size, 1)), ArrayLayout((8, 4), (1, comm.size)), "i8"
