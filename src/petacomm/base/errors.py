@@ -213,8 +213,13 @@ def did_you_mean(word: str, known: list[str]) -> str | None:
 def require_known(what: str, word: str, known: Iterable[str]) -> None:
     """Raise a ConfigError of `what` and the word, and the most similar known one, unless it is known."""
     words = list(known)
-    if word not in words:
+    if not is_known(word, words):
         raise ConfigError(f"{what} '{word}'", mend=did_you_mean(word, words))
+
+
+def is_known(word: object, known: Iterable[str]) -> bool:
+    """Return whether a word is one of those known; what is no text, such as an array, is not."""
+    return isinstance(word, str) and word in known
 
 
 def printable(text: str) -> str:

@@ -105,7 +105,8 @@ def broadcast(
     (array([0, 1, 2]), 0)
     """
     require_communicator(comm)
-    only_read = isinstance(array, np.ndarray) and comm.rank == root and not array.flags.writeable
+    is_root = isinstance(root, int | np.integer) and comm.rank == root  # else an error, which all are told
+    only_read = isinstance(array, np.ndarray) and is_root and not array.flags.writeable
     target = array.copy() if only_read else array
     return _vector_collective(
         comm, "broadcast", array, target, "sum", root, algorithm, RankPlacement(grid, ranks), segment

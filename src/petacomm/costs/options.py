@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from petacomm.base.arguments import require_integer, require_real
-from petacomm.base.errors import ConfigError, did_you_mean
+from petacomm.base.errors import ConfigError, did_you_mean, is_known
 from petacomm.mpi.persistent import TRANSPORT_EXCHANGES, Transport
 from petacomm.redistribution.indexed_rows import PACKINGS
 
@@ -56,7 +56,7 @@ class ReductionOptions:
             ("transport", self.transport, TRANSPORTS),
             ("packing", self.packing, list(PACKINGS)),
         ):
-            if name not in known:
+            if not is_known(name, known):
                 return ConfigError(f"no {kind} '{name}'", mend=did_you_mean(name, known))
         if not 1 <= self.buffer_keys < 2**31:
             return ConfigError(f"buffers of {self.buffer_keys} keys", mend="1 to 2147483647")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from petacomm.base.arguments import require_instance, require_integer
+from petacomm.base.arguments import require_instance, require_integer, require_real, require_text
 from petacomm.base.display import Displayed
 from petacomm.base.progress import Progress, SilentProgress
 from petacomm.base.typing import FloatArray
@@ -124,7 +124,8 @@ class MappingTask:
         -------
         MeasuredPlacement
         """
-        seconds = time.perf_counter() - begin
+        require_instance(placement, "placement", Placement)
+        seconds = time.perf_counter() - require_real(begin, "begin", 0.0, 1e300)
         network, capacity = self.resources.network, self.capacity
         metrics = mapping_metrics(self.graph, placement, network, capacity, self.routing)
         return MeasuredPlacement(name, refined, placement, metrics, seconds)
@@ -156,6 +157,7 @@ class MappingTask:
         -------
         MeasuredPlacement
         """
+        require_instance(measured, "measured", MeasuredPlacement)
         begin = time.perf_counter() - measured.seconds
         better = refine_placement(
             self.graph,
@@ -183,6 +185,7 @@ class MappingTask:
         MeasuredPlacement
             The identity where the fitted placement is no better.
         """
+        require_instance(measured, "measured", MeasuredPlacement)
         begin = time.perf_counter() - measured.seconds
         network, identity = self.resources.network, self.place(IDENTITY)
         counts = np.bincount(identity.placement.nodes, minlength=network.n_nodes)
@@ -274,6 +277,8 @@ def map_ranks(
     64
     """
     require_instance(task, "task", MappingTask, "give MappingTask(graph, resources)")
+    require_text(name, "name")
+    require_instance(refined, "refined", bool)
     listener = progress or SilentProgress()
     if name == AUTO:
         candidates = [

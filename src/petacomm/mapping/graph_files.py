@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from petacomm.base.arguments import require_integer, require_path
 from petacomm.base.errors import ConfigError, printable
 from petacomm.base.files import read_text
 from petacomm.base.progress import Progress
@@ -60,7 +61,9 @@ def read_graph(
     >>> petacomm.read_graph("halo.csv").n_ranks
     2
     """
-    path = Path(path)
+    path = require_path(path)
+    if n_ranks is not None:
+        require_integer(n_ranks, "n_ranks", 1)
     if path.suffix in _RECORDED or path.suffix in _READERS:
         try:
             graph = _read(path, n_ranks, progress)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from petacomm.base.arguments import require_instance
+from petacomm.base.arguments import require_instance, require_path
 from petacomm.base.errors import ConfigError
 from petacomm.base.files import write_text
 from petacomm.base.typing import FloatArray
@@ -44,7 +44,7 @@ def write_graph(graph: CommunicationGraph, path: str | os.PathLike[str]) -> Path
     200.0
     """
     require_instance(graph, "graph", CommunicationGraph)
-    path = Path(path)
+    path = require_path(path)
     require_writable_format(path)
     write_text(path, _WRITERS[path.suffix](graph))
     return path

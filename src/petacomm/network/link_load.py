@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from petacomm.base.arguments import real_array, require_instance, whole_array
+from petacomm.base.arguments import real_array, require_instance, require_real, whole_array
 from petacomm.base.errors import ConfigError, require_known
 from petacomm.base.typing import BoolArray, FloatArray, Int64Array
 from petacomm.topology import Torus
@@ -77,7 +77,7 @@ def link_loads(
     require_known("unknown tie", tie, TIES)
     require_instance(grid, "grid", Torus, 'give a Torus: of switches "petacomm net" predicts')
     if not isinstance(traffic, Traffic):
-        return _uniform(grid, float(traffic), routing, tie)
+        return _uniform(grid, require_real(traffic, "traffic", -1e300, 1e300), routing, tie)
     table = np.zeros((grid.n_dimensions, 2, *grid.shape))
     for source, steps, weights in _resolve_ties(grid, *_checked(grid, traffic), tie):
         if routing == "adaptive":

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from petacomm.base.errors import did_you_mean
+from petacomm.base.errors import did_you_mean, is_known
 from petacomm.base.typing import AnyArray
 from petacomm.mpi.agreement import agree, require_same_text
 from petacomm.mpi.autotuner import AUTO
@@ -37,7 +37,7 @@ def agree_on_call(comm: Communicator, error: DatatypeError | None, new: bool) ->
 def method_error(method: str, known: Collection[str]) -> DatatypeError | None:
     """Return the error of a method that is neither "auto" nor known; None if it is."""
     names = [AUTO, *known]
-    if method in names:
+    if is_known(method, names):
         return None
     return DatatypeError(f"no method '{method}'", mend=did_you_mean(method, names))
 
@@ -45,7 +45,7 @@ def method_error(method: str, known: Collection[str]) -> DatatypeError | None:
 def checks_error(checks: str) -> DatatypeError | None:
     """Return the error of checks that are neither "every" nor "first"; None if they are."""
     known = ["every", "first"]
-    if checks in known:
+    if is_known(checks, known):
         return None
     return DatatypeError(f"no checks '{checks}'", mend=did_you_mean(str(checks), known))
 

@@ -176,6 +176,10 @@ class ArrayLayout:
             C-contiguous.
         """
         require_arrays(array=array)
+        if array.ndim != len(self.order):
+            raise DatatypeError(
+                f"an array of shape {array.shape}", mend=f"a part of one of shape {self.shape} has its axes"
+            )
         return array.transpose(self.order)
 
     def overlaps(self, box: Box) -> Iterator[tuple[int, Box]]:

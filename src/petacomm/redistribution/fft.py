@@ -216,9 +216,10 @@ class ParallelFFT(MethodChoice):
             )
         if int(np.prod(self.grid)) != self.comm.size:
             return DatatypeError(f"a grid of {self.grid} ranks, and {self.comm.size} processes")
-        if self.method == _IN_WINDOW and self.comm.node().size < self.comm.size:
+        error = method_error(self.method, [_EXCHANGED, _IN_WINDOW, *METHODS]) or checks_error(self.checks)
+        if error is None and self.method == _IN_WINDOW and self.comm.node().size < self.comm.size:
             return DatatypeError("'in-window' where ranks do not share a node", mend="use 'exchanged'")
-        return method_error(self.method, [_EXCHANGED, _IN_WINDOW, *METHODS]) or checks_error(self.checks)
+        return error
 
 
 def _stages(shape: tuple[int, ...], grid: tuple[int, ...]) -> list[ArrayLayout]:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from petacomm.base.arguments import instance_error, require_dtype, require_integer
-from petacomm.base.errors import ConfigError, did_you_mean
+from petacomm.base.errors import ConfigError, did_you_mean, is_known
 from petacomm.base.typing import AnyArray, Int32Array, Int64Array, UInt8Array
 from petacomm.mpi.agreement import agree, agree_on_errors, require_communicator
 from petacomm.mpi.autotuner import MethodChoice, choose_fastest
@@ -155,7 +155,7 @@ class LatticeField(MethodChoice):
         error = instance_error(self.lattice, "lattice", Lattice, "give Lattice(shape, grid, comm.rank)")
         if error is not None:
             return error
-        if self.kind not in OBJECTS:
+        if not is_known(self.kind, OBJECTS):
             return DatatypeError(f"no object '{self.kind}'", mend=did_you_mean(self.kind, list(OBJECTS)))
         if self.dtype.char not in "FD":
             return DatatypeError(f"a field of {self.dtype}", mend="complex128 or complex64")

@@ -144,6 +144,7 @@ class Lattice:
         -------
         slice
         """
+        require_integer(parity, "parity", 0, 1)
         return slice(0, self.n_even) if parity == 0 else slice(self.n_even, self.n_sites)
 
     def face(self, to: LatticeDirection, parity: int) -> Int64Array:

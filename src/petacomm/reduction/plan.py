@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from petacomm.base.arguments import require_dtype, require_instance, whole_numbers
 from petacomm.base.display import Displayed
-from petacomm.base.errors import ConfigError, UserError, did_you_mean
+from petacomm.base.errors import ConfigError, UserError, did_you_mean, is_known
 from petacomm.base.timers import Timers
 from petacomm.base.typing import AnyArray, BoolArray, Int32Array, Int64Array
 from petacomm.costs.options import ReductionOptions
@@ -165,7 +165,7 @@ class ReductionPlan(Displayed):
             ("reduction set-up", self.setup, list(SETUPS)),
             ("checks", self.checks, ["every", "first"]),
         ]:
-            if name not in known:
+            if not is_known(name, known):
                 return ConfigError(f"no {kind} '{name}'", mend=did_you_mean(name, known))
         return communicator_error(self.index_map, self.comm) or self._options.error()
 

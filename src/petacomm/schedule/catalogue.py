@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from petacomm.base.arguments import require_instance
+from petacomm.base.arguments import require_instance, require_text
 from petacomm.base.errors import did_you_mean
 from petacomm.schedule.algorithms.binomial import binomial_broadcast, binomial_reduce
 from petacomm.schedule.algorithms.bruck import bruck_alltoall
@@ -290,6 +290,7 @@ def make_schedule(call: CollectiveCall, name: str = PUBLISHED) -> Schedule:
     'ring'
     """
     require_instance(call, "call", CollectiveCall, "make one: CollectiveCall('allreduce', 8, 100)")
+    require_text(name, "name")
     name = published_algorithm(call) if name == PUBLISHED else name
     algorithm = ALGORITHMS.get((call.collective, name))
     if algorithm is None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from petacomm.base.arguments import numeric_array, require_integer, whole_array
+from petacomm.base.arguments import numeric_array, require_integer, require_text, whole_array
 from petacomm.base.text import shape_text
 from petacomm.schedule.schedule import AlltoallBlocks, Collective, ScheduleError, check_n_ranks
 from petacomm.topology import BlueGenePartition, Torus, find_rectangle
@@ -67,6 +67,7 @@ class CollectiveCall:
     has_interrupts: bool = False
 
     def __post_init__(self) -> None:
+        require_text(self.collective, "collective")
         for name in ("n_ranks", "n_elements", "itemsize", "root"):
             require_integer(getattr(self, name), name, -(2**63))
         check_n_ranks(self.n_ranks)

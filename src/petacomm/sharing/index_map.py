@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from petacomm.base.arguments import require_integer, whole_array
 from petacomm.base.display import Displayed
-from petacomm.base.errors import UserError
+from petacomm.base.errors import ConfigError, UserError
 from petacomm.base.typing import AnyArray, Int32Array, Int64Array
 from petacomm.mpi.agreement import agree, require_communicator
 from petacomm.mpi.communicator import Communicator
@@ -73,7 +74,7 @@ class IndexMap(Displayed):
         -------
         int32 (n,)
         """
-        return rows_of_keys(self.keys, keys)
+        return rows_of_keys(self.keys, whole_array(keys, "keys").ravel())
 
 
 def rows_of_keys(sorted_keys: Int64Array, keys: Int64Array, n_threads: int = 1) -> Int32Array:
@@ -103,6 +104,11 @@ def key_error(rank: int, keys: AnyArray, n_total: int | None = None) -> Reductio
     where, error = f"rank {rank}", key_array_error(rank, keys)
     if error is not None:
         return error
+    if n_total is not None:
+        try:
+            require_integer(n_total, "n_total", 0)
+        except ConfigError as wrong:
+            return ReductionError(wrong.what, where=wrong.where, mend=wrong.mend)
     if len(keys) > _MOST_KEYS:
         return ReductionError(
             f"{len(keys)} keys are too many for one rank", where=where, mend="use more ranks"

@@ -12,13 +12,13 @@ is `hops_between_ranks`, ``sortRanksByHops`` is `sort_ranks_by_hops`, ``pickClos
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TextIO
 
 import numpy as np
 import numpy.typing as npt
 
-from petacomm.base.arguments import require_integer, whole_array
+from petacomm.base.arguments import require_instance, require_integer, require_text, whole_array
 from petacomm.base.display import Displayed
 from petacomm.base.errors import ConfigError
 from petacomm.base.typing import Int64Array
@@ -100,7 +100,9 @@ class TopologyManager(Displayed):
         require_network(network)
         self.nodes = whole_array(nodes, "nodes").ravel().copy()
         self.slots = local_ranks(self.nodes) if slots is None else whole_array(slots, "slots").ravel().copy()
-        self.hosts = None if hosts is None else tuple(hosts)
+        if hosts is not None:
+            require_instance(hosts, "hosts", Iterable, "give the name of each node's host")
+        self.hosts = None if hosts is None else tuple(require_text(host, "hosts") for host in hosts)
         self.source = source
         self._check()
         full_shape = network_shape(network)
@@ -180,6 +182,11 @@ class TopologyManager(Displayed):
         """
         position = whole_array(coordinates, "coordinates")
         sizes = np.array([*self.shape, self.ranks_per_node])
+        if position.shape[-1:] != sizes.shape:
+            raise ConfigError(
+                f"coordinates of shape {position.shape}",
+                mend=f"give {len(sizes)} of each rank: {sizes.tolist()}",
+            )
         position = np.where([*self.wrap, False], position % sizes, position)
         exists = np.all((position >= 0) & (position < sizes), axis=-1)
         flat = self._flat_index(np.where(exists[..., None], position, 0))

@@ -7,7 +7,7 @@ well as single numbers.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -59,6 +59,8 @@ class Torus:
 
     def __init__(self, shape: Sequence[int], wrap: bool | Sequence[bool] = True) -> None:
         self.shape = _checked_shape(shape)
+        if not isinstance(wrap, Iterable | np.bool_ | bool):
+            raise ConfigError(f"must be true or false, not {type(wrap).__name__}", where="wrap", mend=None)
         wraps = (wrap,) * len(self.shape) if isinstance(wrap, bool | np.bool_) else tuple(wrap)
         if len(wraps) != len(self.shape):
             raise ConfigError(
@@ -260,6 +262,8 @@ class Torus:
         int64 (n_hops,)
             Links in the order in which they are crossed.
         """
+        for name, end in (("a", a), ("b", b)):
+            require_integer(end, name, 0, self.n_nodes - 1)
         steps = self.displacement(a, b)
         links: list[int] = []
         node: Any = a
