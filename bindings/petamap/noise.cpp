@@ -1,5 +1,6 @@
 #include "../arrays.h"
 #include "petamap/noise/convolver.h"
+#include "petamap/noise/levinson.h"
 
 namespace nb = nanobind;
 using namespace bindings;
@@ -20,6 +21,13 @@ void convolve(const Convolver& convolver, Out<double> a, Out<double> b, In<doubl
     convolver.convolve(a.data(), b.data(), spectrum.data());
 }
 
+double prediction_error(In<double> covariance, Out<double> filter) {
+    require(covariance.shape(0) > 0, "at least lag 0");
+    require(filter.shape(0) == covariance.shape(0), "one value a lag");
+    nb::gil_scoped_release release;
+    return petamap::noise::prediction_error({covariance.data(), covariance.shape(0)}, filter.data());
+}
+
 }  // namespace
 
 NB_MODULE(_noise, module) {
@@ -30,4 +38,6 @@ NB_MODULE(_noise, module) {
         .def("spectrum", spectrum, nb::arg("lags").noconvert(), nb::arg("out").noconvert())
         .def("convolve", convolve, nb::arg("a").noconvert(), nb::arg("b").noconvert(),
              nb::arg("spectrum").noconvert());
+    module.def("prediction_error", prediction_error, nb::arg("covariance").noconvert(),
+               nb::arg("filter").noconvert());
 }

@@ -208,6 +208,7 @@ def _small() -> dict[str, dict[str, Callable[[], list[Any]]]]:
             "Convolver": lambda: [128],
             "Convolver.spectrum": lambda: [of("noise").Convolver(128), full(5), full(128)],
             "Convolver.convolve": lambda: [of("noise").Convolver(128), full(128), full(128), full(128)],
+            "prediction_error": lambda: [full(5), full(5)],
         },
         "spectra": {"coupling": lambda: [full((4, 9)), full(13, float, 1), 2, 7, full((5, 7, 7)), 2]},
         "sky": {

@@ -23,3 +23,10 @@ class Convolver:
             NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)
         ],
     ) -> None: ...
+
+def prediction_error(
+    covariance: Annotated[
+        NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)
+    ],
+    filter: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu")],
+) -> float: ...

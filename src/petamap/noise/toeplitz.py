@@ -27,6 +27,7 @@ import numpy as np
 
 from petacomm.base.errors import DataError
 from petacomm.base.typing import FloatArray
+from petamap.noise._noise import prediction_error
 from petamap.noise.model import InverseLags, NoiseModel, OneOverF, TabulatedPsd
 from petamap.noise.psd import check_noise_model, is_white, noise_psd
 
@@ -101,7 +102,8 @@ def autoregressive_lags(covariance: FloatArray) -> FloatArray:
     N^-1 is the autocorrelation of the prediction error filter divided by the power of the prediction error.
     """
     order = len(covariance) - 1
-    predictor, power = _prediction_error(covariance)
+    predictor = np.empty(order + 1)
+    power = prediction_error(np.ascontiguousarray(covariance, np.float64), predictor)
     n_fft = fast_length(2 * order + 1)
     return np.fft.irfft(np.abs(np.fft.rfft(predictor, n_fft)) ** 2, n_fft)[: order + 1] / power
 
@@ -114,27 +116,6 @@ def fast_length(n: int) -> int:
     powers = range(n.bit_length())
     factors = [3**threes * 5**fives for threes in powers for fives in powers]
     return min(int(factor << (-(-n // factor) - 1).bit_length()) for factor in factors)
-
-
-def _prediction_error(covariance: FloatArray) -> tuple[FloatArray, float]:
-    """Return the prediction error filter, (p + 1,), and its power, of autocovariances at lags 0 to p.
-
-    The recursion of Levinson and Durbin solves the Yule-Walker equations. SciPy's takes twice as long, and
-    its import 0.2 s and 36 MB. Sums are NumPy's own, which no number of threads changes.
-    """
-    order, power = len(covariance) - 1, float(covariance[0])
-    found, terms = np.zeros(order + 1), np.empty(order)
-    found[0] = 1.0
-    known = found[1:]
-    for k in range(order):
-        of_known = terms[:k]
-        np.multiply(known[:k], covariance[k:0:-1], out=of_known)
-        reflection = -(float(covariance[k + 1]) + float(of_known.sum())) / power
-        np.multiply(known[:k][::-1], reflection, out=of_known)
-        known[:k] += of_known
-        known[k] = reflection
-        power *= 1 - reflection**2
-    return found, power
 
 
 def toeplitz_spectrum(lags: FloatArray, n_frequencies: int) -> FloatArray:

@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.linalg import toeplitz
+from scipy.linalg import solve_toeplitz, toeplitz
 
+from petamap.noise._noise import prediction_error
 from petamap.noise.model import InverseLags, OneOverF, TabulatedPsd
 from petamap.noise.psd import noise_psd
 from petamap.noise.toeplitz import (
@@ -40,6 +41,24 @@ def test_autoregressive_noise_is_inverted_exactly():
     a = 0.8
     lags = autoregressive_lags(a ** np.arange(6.0) / (1 - a**2))
     np.testing.assert_allclose(lags, [1 + a**2, -a, 0, 0, 0, 0], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("order", [0, 1, 2, 7, 8, 9, 23, 500])
+def test_the_prediction_error_solves_the_yule_walker_equations(order):
+    lag = np.arange(order + 1)
+    covariance = np.exp(-lag / 30) + 0.3 * np.exp(-lag / 700) + (lag == 0)
+    found = np.empty(order + 1)
+    power = prediction_error(covariance, found)
+    if order:
+        expected = np.append(1.0, solve_toeplitz(covariance[:-1], -covariance[1:]))
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13)
+    assert found[0] == 1 and power == pytest.approx(covariance @ found, rel=1e-13)
+
+
+def test_wrong_shapes_of_autocovariances_are_refused():
+    for covariance, found in ((np.ones(0), np.ones(0)), (np.ones(3), np.ones(2))):
+        with pytest.raises(ValueError):
+            prediction_error(covariance, found)
 
 
 @settings(deadline=None, max_examples=25)
