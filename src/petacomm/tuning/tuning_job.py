@@ -56,7 +56,7 @@ class Tuning:
         Seconds of each round by algorithm, for each collective and size.
     choices : mapping of (str, int) to AlgorithmChoice
     checked : mapping of (str, int) to sequence of float
-        Time without the rules by that with them, for each pair of jobs of the last check.
+        Time without the rules by that with them, for each pair of jobs after the choices.
     refused : mapping of (str, int) to list of str
         Algorithms of cells that jobs with the rules did not confirm.
     wrong : sequence of str
@@ -167,7 +167,9 @@ def tune_collectives(
             confirmed |= revise_choices(tuning, gains, last)
         gains = _compared(launcher, scratch, tuning, "check", list(confirmed), seconds, progress)
         revise_choices(tuning, gains, last=True)
-        tuning.checked = {cell: gains[cell] for cell in tuning.chosen}
+        # pairs that decide on nothing: of those that do, the ones that noise favoured are left
+        cells = list(tuning.chosen)
+        tuning.checked = _compared(launcher, scratch, tuning, "gains", cells, seconds, progress)
         return tuning
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
