@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import petacomm
-from petacomm.base.errors import ConfigError
+from petacomm.base.errors import ConfigError, UserError
 from petacomm.mapping.graph_sources import grid_graph
 
 TORUS = petacomm.Torus((4, 2))
@@ -51,6 +51,40 @@ CALLS = {
 }
 
 
+LAYOUT = petacomm.ArrayLayout((4, 4), (1, 1))
+TASK = petacomm.MappingTask(GRAPH, petacomm.Resources(TORUS))
+KEYS = np.array([1, 5, 7])
+ODD = [object(), np.array([1.5, np.nan]), np.array(["a"]), [1, "a"], {"a": 1}, b"q", float("nan")]
+# A word of the error, and a call with an argument of whatever kind.
+ODD_CALLS = [
+    ("collective", lambda odd: petacomm.CollectiveCall(odd, 4, 8)),
+    ("name", lambda odd: petacomm.make_schedule(petacomm.CollectiveCall("allreduce", 4, 8), odd)),
+    ("root", lambda odd: petacomm.broadcast(COMM, np.arange(4.0), odd)),
+    ("traffic", lambda odd: petacomm.link_loads(TORUS, odd)),
+    ("wrap", lambda odd: petacomm.Torus((2, 2, 2), odd)),
+    ("b: ", lambda odd: TORUS.route(0, odd)),
+    ("host", lambda odd: petacomm.TopologyManager(TORUS, [0, 1], hosts=odd)),
+    ("coordinates", lambda odd: petacomm.TopologyManager(TORUS, [0, 1]).coordinates_to_rank(odd)),
+    ("name", lambda odd: petacomm.map_ranks(TASK, odd)),
+    ("refined", lambda odd: petacomm.map_ranks(TASK, refined=odd)),
+    ("placement", lambda odd: TASK.measure("a", odd, 0.0)),
+    ("measured", TASK.refine),
+    ("measured", TASK.with_filled_nodes),
+    ("path", petacomm.read_graph),
+    ("n_ranks", lambda odd: petacomm.read_graph("none.csv", odd)),
+    ("path", lambda odd: petacomm.write_graph(GRAPH, odd)),
+    ("keys", lambda odd: petacomm.IndexMap(COMM, KEYS).global_to_local(odd)),
+    ("n_total", lambda odd: petacomm.IndexMap(COMM, KEYS, odd)),
+    ("reduction", lambda odd: plan(algorithm=odd)),
+    ("transport", lambda odd: petacomm.Halo(COMM, KEYS, KEYS[:0], transport=odd)),
+    ("method", lambda odd: petacomm.Redistribution(COMM, LAYOUT, LAYOUT, method=odd)),
+    ("checks", lambda odd: petacomm.ParallelFFT(COMM, (4, 4), checks=odd)),
+    ("method", lambda odd: petacomm.ParallelFFT(COMM, (4, 4), method=odd)),
+    ("array", LAYOUT.in_memory_order),
+    ("box", lambda odd: list(LAYOUT.overlaps(odd))),
+]
+
+
 def query(**options):
     given = {"n_bytes": 8} | options
     return petacomm.CollectiveQuery("broadcast", "bluegene-l", **given).resolve()
@@ -69,6 +103,13 @@ def test_the_error_names_the_argument_and_the_mend(says):
     with pytest.raises(ConfigError) as caught:
         CALLS[says]()
     assert str(caught.value).startswith(says)
+
+
+@pytest.mark.parametrize(("word", "call"), ODD_CALLS)
+def test_whatever_kind_is_given_the_error_names_the_argument(word, call):
+    for odd in ODD:
+        with pytest.raises(UserError, match=word):
+            call(odd)
 
 
 def test_communicators_of_mpi4py_are_told_apart():

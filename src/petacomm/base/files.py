@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from petacomm.base.arguments import require_path
 from petacomm.base.errors import ConfigError, ResourceError
 
 # Temporary files and folders: the name of what is to be, its process, where that is, and a random end.
@@ -214,8 +215,7 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 
 def require_possible(path: str | os.PathLike[str]) -> None:
     """Raise the error of what is no path, or of one that the system cannot look for, as one too long."""
-    if not isinstance(path, str | os.PathLike):  # numbers are open files to the system
-        raise ConfigError(f"must be a path, not {type(path).__name__}", where="out")
+    require_path(path, "out")  # numbers are open files to the system
     told_later = (FileNotFoundError, NotADirectoryError, PermissionError)  # by who writes there
     with write_errors(path, mend="choose another --out"), contextlib.suppress(*told_later):
         os.stat(path)
