@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import operator
-import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -131,13 +129,6 @@ def instance_error(value: Any, what: str, kind: type, mend: str | None = None) -
     if isinstance(value, kind):
         return None
     return ConfigError(f"must be of class {kind.__name__}, not {type(value).__name__}", where=what, mend=mend)
-
-
-def require_path(value: Any, what: str = "path") -> Path:
-    """Return a path; raise a ConfigError of what is none."""
-    if not isinstance(value, str | os.PathLike):
-        raise ConfigError(f"must be a path, not {type(value).__name__}", where=what)
-    return Path(value)
 
 
 def require_text(value: Any, what: str, mend: str | None = None) -> str:

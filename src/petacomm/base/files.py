@@ -18,9 +18,8 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-from petacomm.base.arguments import require_path
 from petacomm.base.errors import ConfigError, ResourceError
 
 # Temporary files and folders: the name of what is to be, its process, where that is, and a random end.
@@ -211,6 +210,13 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Write a text file by `atomic_write`, as UTF-8."""
     with atomic_write(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def require_path(value: Any, what: str = "path") -> Path:
+    """Return a path; raise a ConfigError of what is none."""
+    if not isinstance(value, str | os.PathLike):
+        raise ConfigError(f"must be a path, not {type(value).__name__}", where=what)
+    return Path(value)
 
 
 def require_possible(path: str | os.PathLike[str]) -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from petacomm.base.arguments import require_integer, require_path
+from petacomm.base.arguments import require_integer
 from petacomm.base.errors import ConfigError, printable
-from petacomm.base.files import read_text
+from petacomm.base.files import read_text, require_path
 from petacomm.base.progress import Progress
 from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.mapping.graph import MOST_BYTES, CommunicationGraph

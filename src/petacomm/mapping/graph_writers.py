@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from petacomm.base.arguments import require_instance, require_path
+from petacomm.base.arguments import require_instance
 from petacomm.base.errors import ConfigError
-from petacomm.base.files import write_text
+from petacomm.base.files import require_path, write_text
 from petacomm.base.typing import FloatArray
 from petacomm.mapping.graph import CommunicationGraph
 
