@@ -23,7 +23,7 @@ class AlgorithmChoice:
     name : str
         Name of the algorithm, or "default".
     gain : float
-        Median over rounds of the time of the default by that of the algorithm.
+        Median over the rounds of all jobs of the time of the default by that of the algorithm.
     low, high : float
         Bounds of the median: a confidence interval.
     """
@@ -59,32 +59,54 @@ def median_bounds(values: Sequence[float], error: float) -> tuple[float, float]:
     return (ordered[k - 1], ordered[n - k]) if k else (0.0, math.inf)
 
 
-def select_algorithm(times: Mapping[str, Sequence[float]], refused: Sequence[str] = ()) -> AlgorithmChoice:
-    """Return the algorithm of a cell whose gain has the largest lower bound, or the default.
+def best_algorithms(times: Mapping[str, Sequence[float]], number: int) -> list[str]:
+    """Return the algorithms of a cell that seem to be faster than the default, at most so many, best first.
 
     Parameters
     ----------
     times : mapping of str to sequence of float
         Seconds of "default" and of each algorithm, in rounds in which all take turns. An algorithm may have
         fewer rounds than the default, if it was given up.
-    refused : sequence of str
-        Algorithms that are not to be chosen.
+    number : int
+    """
+    gains = {name: float(np.median(_gains(times, name) or [0.0])) for name in times if name != DEFAULT}
+    faster = [name for name, gain in gains.items() if gain > _CLEAR]
+    return sorted(faster, key=lambda name: -gains[name])[:number]
+
+
+def select_algorithm(jobs: Sequence[Mapping[str, Sequence[float]]]) -> AlgorithmChoice:
+    """Return the algorithm of a cell that gains most in the job in which it gains least, or the default.
+
+    What else runs on a machine, or where a virtual one has its cores, may change for minutes which algorithm
+    is faster: one that is chosen is faster in each job, and beyond the noise in all of them together.
+
+    Parameters
+    ----------
+    jobs : sequence of mapping of str to sequence of float
+        Seconds of rounds in each job, as of `best_algorithms`.
 
     Returns
     -------
     AlgorithmChoice
         The bounds of all algorithms hold together with 95 % (Bonferroni).
     """
-    others = [name for name in times if name != DEFAULT]
-    best = AlgorithmChoice(DEFAULT)
-    for name in others:
-        ratios = [own / taken for own, taken in zip(times[DEFAULT], times[name], strict=False)]
-        if not ratios:
-            continue
-        low, high = median_bounds(ratios, _ERROR / len(others))
-        if low > max(_CLEAR, best.low) and name not in refused:
-            best = AlgorithmChoice(name, float(np.median(ratios)), low, high)
+    names = [
+        name for name in (jobs[0] if jobs else ()) if name != DEFAULT and all(name in job for job in jobs)
+    ]
+    best, most = AlgorithmChoice(DEFAULT), _CLEAR
+    for name in names:
+        gains = [_gains(job, name) or [0.0] for job in jobs]
+        every = [gain for job in gains for gain in job]
+        low, high = median_bounds(every, _ERROR / len(names))
+        least = min(float(np.median(job)) for job in gains)
+        if low > _CLEAR and least > most:
+            best, most = AlgorithmChoice(name, float(np.median(every)), low, high), least
     return best
+
+
+def _gains(times: Mapping[str, Sequence[float]], name: str) -> list[float]:
+    """Return the time of the default by that of an algorithm, for each round that it has."""
+    return [own / taken for own, taken in zip(times[DEFAULT], times.get(name, ()), strict=False)]
 
 
 def geometric_mean(gains: Sequence[float]) -> float:

@@ -1,7 +1,8 @@
 """The program whose ranks time collectives: `run_measurement`.
 
 The algorithms of a cell (a collective and a size) take turns in rounds within one job, and their order is
-rotated: what else the machine does falls on all alike. The time of a call is that of its slowest rank.
+rotated: what else the machine does falls on all alike, and so does where ranks lie, on nodes with fewer cores
+than ranks. The time of a call is that of its slowest rank.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from petacomm.mpi.launch import OVERSUBSCRIBED, load_mpi
 from petacomm.tuning.choice import DEFAULT
 from petacomm.tuning.mpich_rules import mpich_candidates
 from petacomm.tuning.openmpi_rules import ENABLED, openmpi_candidates
+from petacomm.tuning.rank_placement import RankPlacement
 from petacomm.tuning.tool_interface import ToolInterface, loaded_mpi_library
 
 COLLECTIVES = ("allreduce", "bcast", "reduce", "allgather", "alltoall", "reduce_scatter_block", "barrier")
@@ -116,7 +118,7 @@ class CellTimer:
 
     def __init__(self, mpi: Any, tools: ToolInterface, settings: Mapping[str, Mapping[str, int]]) -> None:
         self._mpi, self._tools, self._settings = mpi, tools, settings
-        self._world = mpi.COMM_WORLD
+        self._world, self._placement = mpi.COMM_WORLD, RankPlacement(mpi)
         self._comms = {}
         for name in settings:  # Open MPI chooses when a communicator is made, MPICH at each call
             tools.write(settings[name])
@@ -129,14 +131,23 @@ class CellTimer:
             comm.Free()
 
     def times(
-        self, buffers: CollectiveBuffers, seconds: float, fewest: int = _FEWEST
+        self,
+        buffers: CollectiveBuffers,
+        seconds: float,
+        fewest: int = _FEWEST,
+        names: Sequence[str] | None = None,
     ) -> tuple[dict[str, list[float]], list[str]]:
-        """Return the seconds of a call in each round by algorithm, and algorithms whose results are wrong."""
-        wrong = [name for name in self._settings if not self._is_right(name, buffers)]
-        names = [name for name in self._settings if name not in wrong]
+        """Return the seconds of a call in each round by algorithm, and algorithms whose results are wrong.
+
+        All algorithms are timed, or the default and those of some `names`.
+        """
+        tried = [name for name in self._settings if names is None or name in (DEFAULT, *names)]
+        wrong = [name for name in tried if not self._is_right(name, buffers)]
+        names = [name for name in tried if name not in wrong]
         taken: dict[str, list[FloatArray]] = {name: [] for name in names}
         begin = time.perf_counter()
         for turn in range(_MOST):
+            self._placement.deal()
             for name in names[turn % len(names) :] + names[: turn % len(names)]:
                 taken[name].append(self._round(name, buffers))
             if turn + 1 == _TRIAL:
@@ -203,6 +214,7 @@ def measured_cells(mpi: Any, request: Mapping[str, Any]) -> tuple[list[dict[str,
     kind, tools = library_kind(mpi.Get_library_version()), ToolInterface(mpi)
     rank, n_ranks = mpi.COMM_WORLD.rank, mpi.COMM_WORLD.size
     cells: list[dict[str, Any]] = []
+    chosen = request.get("names") or [None] * len(request["cells"])
     if n_ranks == 1:  # which sends nothing
         return cells, kind
     for collective in dict.fromkeys(name for name, _ in request["cells"]):
@@ -211,9 +223,11 @@ def measured_cells(mpi: Any, request: Mapping[str, Any]) -> tuple[list[dict[str,
             all_commute = request.get("commutative", False)
             settings = candidate_settings(kind, tools, collective, n_ranks, all_commute)
         timer = CellTimer(mpi, tools, settings)
-        for size in (size for name, size in request["cells"] if name == collective):
+        for (name, size), names in zip(request["cells"], chosen, strict=True):
+            if name != collective:
+                continue
             buffers = CollectiveBuffers(collective, size, mpi, rank, n_ranks)
-            times, wrong = timer.times(buffers, request["seconds"], request.get("rounds", _FEWEST))
+            times, wrong = timer.times(buffers, request["seconds"], request.get("rounds", _FEWEST), names)
             cells.append({"collective": collective, "size": size, "times": times, "wrong": wrong})
         timer.free()
     return cells, kind

@@ -41,13 +41,12 @@ class _Parameters(NamedTuple):
 
     radix: str  # variable that is "k="
     fixed: tuple[str, ...] = ()  # those that the library's variables have by themselves
-    radices: tuple[int, ...] = _RADICES
     chunk: str = ""  # variable that is "chunk_size="
     chunk_sizes: tuple[int, ...] = ()
 
     def settings(self, n_ranks: int) -> dict[str, dict[str, int]]:
         """Return the variables and values of each set of parameters, by its words in the file."""
-        found = {f"k={k}": {self.radix: k} for k in self.radices if k <= n_ranks}
+        found = {f"k={k}": {self.radix: k} for k in _RADICES if k <= n_ranks}
         if not self.chunk:
             return found
         return {
@@ -70,9 +69,8 @@ _PARAMETERS: dict[tuple[str, str], _Parameters] = {
     ("bcast", "pipelined_tree"): _Parameters(
         "MPIR_CVAR_BCAST_TREE_KVAL",
         (*_TREE, "recv_pre_posted=0"),
-        (1, *_RADICES),
-        "MPIR_CVAR_BCAST_TREE_PIPELINE_CHUNK_SIZE",
-        (8192, 65536),
+        chunk="MPIR_CVAR_BCAST_TREE_PIPELINE_CHUNK_SIZE",
+        chunk_sizes=(8192, 65536),
     ),
     ("allgather", "k_brucks"): _Parameters("MPIR_CVAR_ALLGATHER_BRUCKS_KVAL"),
     ("allgather", "recexch_doubling"): _Parameters("MPIR_CVAR_ALLGATHER_RECEXCH_KVAL", _ONE_PHASE),

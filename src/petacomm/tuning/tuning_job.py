@@ -23,7 +23,13 @@ from petacomm.base.jobs import run_to_end
 from petacomm.base.phases import in_phase
 from petacomm.base.progress import Progress, SilentProgress
 from petacomm.tuning import mpich_rules, openmpi_rules
-from petacomm.tuning.choice import DEFAULT, AlgorithmChoice, geometric_mean, select_algorithm
+from petacomm.tuning.choice import (
+    DEFAULT,
+    AlgorithmChoice,
+    best_algorithms,
+    geometric_mean,
+    select_algorithm,
+)
 from petacomm.tuning.measurement import COLLECTIVES
 
 SIZES = (8, 64, 512, 4096, 32768, 262144, 1048576)
@@ -32,7 +38,8 @@ Cell = tuple[str, int]
 # and what else the machine does, far more than rounds in a job: many short ones tell more than few long ones.
 _PAIRS = 8
 _ROUNDS = 4  # of a cell in such a job, at least
-_CHOICES = 3  # algorithms of a cell that jobs may try to confirm, one after the other
+_LATER = 6  # jobs in which the best algorithms are timed again
+_BEST = 3  # algorithms of a cell that are
 _HEAD = ("ranks", "library", "kind", "settings", "wrong", "commutative")
 _PROGRAM = "import sys; from petacomm.tuning.measurement import run_measurement as run; run(*sys.argv[1:])"
 
@@ -55,10 +62,12 @@ class Tuning:
     times : mapping of (str, int) to (mapping of str to sequence of float)
         Seconds of each round by algorithm, for each collective and size.
     choices : mapping of (str, int) to AlgorithmChoice
+    later : mapping of (str, int) to (sequence of mapping of str to sequence of float)
+        Seconds of rounds in later jobs, of the best algorithms.
     checked : mapping of (str, int) to sequence of float
         Time without the rules by that with them, for each pair of jobs after the choices.
-    refused : mapping of (str, int) to list of str
-        Algorithms of cells that jobs with the rules did not confirm.
+    refused : mapping of (str, int) to sequence of float
+        The same for cells whose choice jobs with the rules did not confirm.
     wrong : sequence of str
         Algorithms whose results are wrong.
     commutative : bool
@@ -73,7 +82,8 @@ class Tuning:
     times: Mapping[Cell, Mapping[str, Sequence[float]]]
     choices: dict[Cell, AlgorithmChoice]
     checked: dict[Cell, list[float]] = field(default_factory=dict)
-    refused: dict[Cell, list[str]] = field(default_factory=dict)
+    refused: dict[Cell, list[float]] = field(default_factory=dict)
+    later: dict[Cell, list[Mapping[str, Sequence[float]]]] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
     commutative: bool = False
 
@@ -83,8 +93,8 @@ class Tuning:
         return {cell: choice.name for cell, choice in self.choices.items() if choice.name != DEFAULT}
 
     def is_withdrawn(self, cell: Cell) -> bool:
-        """Return whether a cell has no rule, as jobs confirmed none."""
-        return cell in self.refused and cell not in self.chosen
+        """Return whether a cell has no rule, as jobs did not confirm the one that it had."""
+        return cell in self.refused
 
     def checked_gain(self, cell: Cell) -> float:
         """Return the median gain of a cell in jobs with the rules; 1 where no rule changes it."""
@@ -102,7 +112,7 @@ class Tuning:
             cells.append({
                 "collective": collective, "bytes": size, "choice": asdict(self.choices[cell]),
                 "checked": self.checked.get(cell, []), "refused": self.refused.get(cell, []),
-                "seconds": times,
+                "seconds": times, "later": self.later.get(cell, []),
             })  # fmt: skip
         head = {name: getattr(self, name) for name in _HEAD}
         return head | {"geometric mean of checked gains": self.mean_gain(), "cells": cells}
@@ -160,13 +170,9 @@ def tune_collectives(
         progress.end()
         tuning = _chosen(result)
         tuning.commutative = commutative and tuning.kind == "open-mpi"
-        confirmed: set[Cell] = set()
-        for last in (False,) * (_CHOICES - 1) + (True,):
-            cells = [cell for cell in tuning.chosen if cell not in confirmed]
-            gains = _compared(launcher, scratch, tuning, "confirm", cells, seconds, progress)
-            confirmed |= revise_choices(tuning, gains, last)
-        gains = _compared(launcher, scratch, tuning, "check", list(confirmed), seconds, progress)
-        revise_choices(tuning, gains, last=True)
+        _measure_again(launcher, scratch, tuning, request, progress)
+        gains = _compared(launcher, scratch, tuning, "check", list(tuning.chosen), seconds, progress)
+        withdraw_choices(tuning, gains)
         # pairs that decide on nothing: of those that do, the ones that noise favoured are left
         cells = list(tuning.chosen)
         tuning.checked = _compared(launcher, scratch, tuning, "gains", cells, seconds, progress)
@@ -223,11 +229,38 @@ def _chosen(result: Mapping[str, Any]) -> Tuning:
             "one rank has nobody to send to", mend="start more: petacomm tune ... -- mpiexec -n 8"
         )
     times = {(cell["collective"], cell["size"]): cell["times"] for cell in result["cells"]}
-    choices = {cell: select_algorithm(taken) for cell, taken in times.items()}
+    choices = {cell: AlgorithmChoice(DEFAULT) for cell in times}
     wrong = [f"{cell['collective']} {name}" for cell in result["cells"] for name in cell["wrong"]]
     names = ("ranks", "library", "kind", "library_path", "settings")
     head = {name: result[name] for name in names}
     return Tuning(**head, times=times, choices=choices, wrong=list(dict.fromkeys(wrong)))
+
+
+def _measure_again(
+    launcher: Sequence[str],
+    scratch: Path,
+    tuning: Tuning,
+    first: Mapping[str, Any],
+    progress: Progress,
+) -> None:
+    """Time the best algorithms of each cell in more jobs, and choose by all of these."""
+    best = {cell: best_algorithms(times, _BEST) for cell, times in tuning.times.items()}
+    tuning.later = {cell: [] for cell, names in best.items() if names}
+    names = [best[cell] for cell in tuning.later]
+    request = {**first, "cells": list(tuning.later), "names": names}
+    request |= {"seconds": first["seconds"] / 8, "rounds": _ROUNDS}
+    if not names:
+        return
+    progress.begin("measure again", _LATER, "jobs")
+    for _ in range(_LATER):
+        with in_phase("measure again"):
+            result = _measured(launcher, scratch, request, {})
+        for cell, found in zip(tuning.later, result["cells"], strict=True):
+            tuning.later[cell].append(found["times"])
+        progress.advance(1)
+    progress.end()
+    for cell, later in tuning.later.items():
+        tuning.choices[cell] = select_algorithm(later)
 
 
 def _compared(
@@ -260,21 +293,12 @@ def _compared(
     return gains
 
 
-def revise_choices(tuning: Tuning, gains: Mapping[Cell, Sequence[float]], last: bool) -> set[Cell]:
-    """Refuse choices that jobs with the rules do not confirm, and return the cells that they do confirm.
-
-    A cell whose choice is refused gets the best of the others, or the default if it is the last time.
-    """
-    confirmed = set()
+def withdraw_choices(tuning: Tuning, gains: Mapping[Cell, Sequence[float]]) -> None:
+    """Take the default for cells whose choice jobs with the rules do not confirm."""
     for cell, ratios in gains.items():
-        if np.median(ratios) >= 1:
-            confirmed.add(cell)
-            continue
-        refused = tuning.refused.setdefault(cell, [])
-        refused.append(tuning.choices[cell].name)
-        again = AlgorithmChoice(DEFAULT) if last else select_algorithm(tuning.times[cell], refused)
-        tuning.choices[cell] = again
-    return confirmed
+        if np.median(ratios) < 1:
+            tuning.refused[cell] = list(ratios)
+            tuning.choices[cell] = AlgorithmChoice(DEFAULT)
 
 
 def _measured(

@@ -15,6 +15,7 @@ from petacomm.recording.recording import CALLS, COLLECTIVES, MESSAGES, RankGroup
 from petacomm.tuning import AlgorithmChoice, Tuning
 from petacomm.tuning.measurement import oversubscription_settings
 from petacomm.tuning.tool_interface import mapped_mpi_library
+from petacomm.tuning.tuning_job import withdraw_choices
 from petacomm.tuning.tuning_table import environment_text, job_savings, saving_table, tuning_table
 
 NAMES = ("default", "ring", "tree k=2")
@@ -176,20 +177,11 @@ def test_libraries_whose_algorithms_are_not_known_are_told(library, mend, tmp_pa
     assert library in said and mend in said and not any((tmp_path / "x").iterdir())
 
 
-def test_choices_that_jobs_do_not_confirm_give_way_to_the_next_and_are_withdrawn():
-    from petacomm.tuning.tuning_job import revise_choices
-
+def test_choices_that_jobs_with_the_rules_do_not_confirm_are_withdrawn():
     tuning, cell = made_tuning(), ("allreduce", 1024)
-    tuning.times[cell] |= {
-        name: [seconds] * 20 for name, seconds in zip(NAMES, (4e-5, 2e-5, 3e-5), strict=True)
-    }
-    assert revise_choices(tuning, {cell: [1.5, 1.2, 1.4]}, last=False) == {cell}
-    assert tuning.choices[cell].name == "ring"
     noisy = [1.5, 0.7, 1.2, 1.3, 0.9, 1.1, 1.4, 0.8]  # as pairs of jobs are where ranks share cores
-    assert revise_choices(tuning, {cell: noisy}, last=False) == {cell}
-    assert not revise_choices(tuning, {cell: [1.5, 0.9, 0.98]}, last=False)
-    assert tuning.choices[cell].name == "tree k=2" and not tuning.is_withdrawn(cell)
-    assert not revise_choices(tuning, {cell: [0.995, 0.995, 1.4]}, last=True)
-    assert not tuning.chosen and tuning.is_withdrawn(cell)
-    assert tuning.refused == {cell: ["ring", "tree k=2"]}
-    assert tuning.checked_gain(("barrier", 0)) == 1.0
+    withdraw_choices(tuning, {cell: noisy})
+    assert tuning.chosen == {cell: "ring"} and not tuning.is_withdrawn(cell)
+    withdraw_choices(tuning, {cell: [1.5, 0.9, 0.98]})
+    assert not tuning.chosen and tuning.is_withdrawn(cell) and tuning.refused == {cell: [1.5, 0.9, 0.98]}
+    assert "withdrawn" in tuning_table(tuning) and tuning.checked_gain(("barrier", 0)) == 1.0
