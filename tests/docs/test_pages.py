@@ -20,7 +20,16 @@ def _script(name):
 
 
 refresh = _script("refresh")
-PAGES = [pytest.param(page, id=str(page.relative_to(ROOT))) for page in refresh.pages()]
+# Those whose commands take longest.
+LONG = {f"docs/{name}.md" for name in ("petamap/planning", "petamap/filter-and-bin", "petacomm/recording")}
+
+
+def _page(path):
+    name = str(path.relative_to(ROOT))
+    return pytest.param(path, id=name, marks=[pytest.mark.long] * (name in LONG))
+
+
+PAGES = [_page(path) for path in refresh.pages()]
 
 
 def _words(text):

@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from cases import cases
 from machine_files import write_machine
 
 from petacomm.base.errors import ConfigError
@@ -118,7 +119,7 @@ def test_more_ranks_than_the_file_describes_nodes_have_closed_forms_alone(tmp_pa
         simulate_collective(call, model, "pairwise")
 
 
-@pytest.mark.parametrize("name", ["frontier", "lumi", "marenostrum5"])
+@pytest.mark.parametrize("name", cases("lumi", "marenostrum5", long=["frontier"]))
 def test_a_message_is_simulated_no_faster_than_the_machine_sends_one(name):
     bandwidth = load_machine(name).bandwidth
     call, model = query(name, "broadcast", 2, 10_000_000)

@@ -35,7 +35,7 @@ def made(shape, dtype):
 def transforms(comm):
     few = comm.size > 3  # more ranks than cores are slow
     for number, (shape, n_split) in enumerate(CASES[::3] if few else CASES):
-        for dtype in ("c16", "f4") if few else ("c16", "f8", "c8", "f4"):
+        for dtype in ("c16", "f4") if few or number % 2 else ("f8", "c8"):
             whole = made(shape, dtype)
             expected = np.fft.rfftn(whole) if dtype.startswith("f") else np.fft.fftn(whole)
             alone = ParallelFFT(SerialCommunicator(), shape, dtype, (1,) * n_split)

@@ -103,7 +103,7 @@ def test_a_signal_during_the_set_up_ends_at_once(folder, n_ranks):
     assert "iterations" not in job.said()
 
 
-@pytest.mark.parametrize("told", ["slurm", "option"])
+@pytest.mark.parametrize("told", cases("slurm", long=["option"]))
 def test_the_end_of_the_wall_clock(folder, told):
     limit = ["--time-limit", "10 s"] if told == "option" else []
     slurm = {} if limit else {"SLURM_JOB_END_TIME": str(int(time.time()) + 11)}

@@ -46,8 +46,10 @@ turnarounds = "keep"
 
 @pytest.mark.parametrize(
     "config",
-    [satellite(n_side=64, rate=40, hours=12), parse_config(RASTER)],
-    ids=["satellite", "raster"],
+    [
+        pytest.param(satellite(n_side=64, rate=40, hours=12), id="satellite"),
+        pytest.param(parse_config(RASTER), id="raster", marks=pytest.mark.long),
+    ],
 )
 def test_a_thinned_plan_is_near_that_of_all_samples(config, monkeypatch):
     whole = plan(config, 24, MACHINE, distributions=[STREAMS, TIME_MAJOR], threads=[1, 4], n_threads=1)
