@@ -137,6 +137,11 @@ def source_kinds() -> list[str]:
     return sorted(_registry())
 
 
+def is_plug_in(kind: str) -> bool:
+    """Return whether a kind of sources is one of a plug-in."""
+    return kind in _plug_ins()
+
+
 def source_class(kind: str) -> type[Source]:
     """Return the class of a kind of sources.
 

@@ -160,4 +160,8 @@ def planned_bands(config: RunConfig, observations: Sequence[Observation]) -> Str
         lags[:] = 0
     elif isinstance(chosen, str):
         lags = np.minimum(lags, streams.stop - streams.start)
-    return StreamBands(StreamLags.of_rows(streams, lags))
+    modes = {}
+    for row, (number, interval) in enumerate(zip(streams.observation, streams.interval, strict=True)):
+        if shared := noise_in_common(observations[number], int(interval)):
+            modes[int(number), int(interval)] = (int(lags[row]),) * len(shared)
+    return StreamBands(StreamLags.of_rows(streams, lags), mode_lags=modes)

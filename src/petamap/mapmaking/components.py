@@ -272,7 +272,8 @@ def set_up_components(
         statistics_of=pixels.statistics_of_bands,
     )  # fmt: skip
     mixing = pixels.mixing
-    shared = OwnedUnknowns(own_rows(bands.shared.pixels, mixing.keys), bands.shared.gaps)
+    with timers.phase("reduction plan"):
+        shared = OwnedUnknowns(own_rows(bands.shared.pixels, mixing.keys), bands.shared.gaps)
     given = {field.name: getattr(bands, field.name) for field in fields(MapmakingSystem)}
     return ComponentSystem(
         **given | {

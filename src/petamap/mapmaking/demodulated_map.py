@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from petamap.data.demodulation import STREAMS, demodulated
+from petamap.data.low_pass import LowPassOptions
 from petamap.data.observation import Observation
 from petamap.data.template import Sharing, Template, TemplateTerm
 from petamap.mapmaking.filter_and_bin import white_options
@@ -56,11 +57,13 @@ class IntensityTemplate:
         return self.template.term(observation, start, stop)
 
 
-def demodulated_observations(setup: RunSetup) -> list[Observation]:
-    """Return the demodulated streams of a run's observations.
+def demodulated_streams(
+    observations: Sequence[Observation], options: LowPassOptions, model_of: ModelOf = declared_model
+) -> tuple[list[Observation], set[str]]:
+    """Return the demodulated streams of observations, and the names of templates that they cannot have.
 
     Streams of intensity have the templates of their detectors, but for the signal of the plate: that is
-    rejected, as slow signals are in streams of polarization. A warning names templates that they cannot have.
+    rejected, as slow signals are in streams of polarization.
 
     Raises
     ------
@@ -68,12 +71,24 @@ def demodulated_observations(setup: RunSetup) -> list[Observation]:
         If an observation has no plate that turns steadily, or its rates and the band do not go together.
     """
     found, lost = [], set[str]()
-    for one in setup.observations:
-        bare = replace(one, templates=(), common_noise=(), noise=_NoiseOfRun(one, setup.model_of))
-        streams = demodulated(bare, setup.config.demodulation)
+    for one in observations:
+        bare = replace(one, templates=(), common_noise=(), noise=_NoiseOfRun(one, model_of))
+        streams = demodulated(bare, options)
         kept = tuple(IntensityTemplate(each) for each in one.templates if each.name in _OF_STREAMS)
         lost |= {each.name for each in one.templates} - {*_OF_STREAMS, _REJECTED}
         found.append(replace(streams, templates=kept))
+    return found, lost
+
+
+def demodulated_observations(setup: RunSetup) -> list[Observation]:
+    """Return the demodulated streams of a run's observations, and warn of templates that they cannot have.
+
+    Raises
+    ------
+    ConfigError
+        See `demodulated_streams`.
+    """
+    found, lost = demodulated_streams(setup.observations, setup.config.demodulation, setup.model_of)
     if lost:
         setup.warn(f"the map of demodulated streams is made without the templates {', '.join(sorted(lost))}")
     return found

@@ -244,7 +244,8 @@ class _Job:
             require_few_pixels(system)
         self._check_outputs(system, 0 if columns is None else columns.n)
         rhs = self._read(reading_system(system))
-        unknowns, binned = _projected(system, rhs.pop(0))
+        with self.timers.phase("data"):
+            unknowns, binned = _projected(system, rhs.pop(0))
         return_free_memory()
         self.stop.defer()  # there is a state to save now, and then files to be written
         solution = None if self.config.solver.binned_only else self._solve(system, unknowns)

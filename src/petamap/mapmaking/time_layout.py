@@ -220,9 +220,10 @@ class TimeLayout:
         """Return the blocks of each rank, as `rank_blocks` does."""
         return self._dealt(groups, self._dealing(groups).distribute(size))
 
-    def blocks_of_whole_streams(self, size: int) -> list[Int64Array]:
+    def blocks_of_whole_streams(self, size: int, intervals: bool = False) -> list[Int64Array]:
         """Return the blocks of ranks that have whole streams, as `rank_streams` deals them."""
-        return [np.arange(*pair) for pair in pairwise(self.first_blocks(self.rank_streams(size)).tolist())]
+        firsts = self.first_blocks(self.rank_streams(size, intervals))
+        return [np.arange(*pair) for pair in pairwise(firsts.tolist())]
 
     def _dealt(self, groups: int | None, bounds: Int64Array) -> list[Int64Array]:
         """Return the blocks of ranks, increasing, whose boundaries among the units are these."""

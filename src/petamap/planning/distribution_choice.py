@@ -21,7 +21,7 @@ from petamap.data.observation import Observation
 from petamap.mapmaking.distribution import STREAMS, Distribution, possible_distributions
 from petamap.planning.choice_limits import HIT_SAMPLES, chooses_distribution, looked_at_regions
 from petamap.planning.node_samples import nodes_of_sky_sample
-from petamap.planning.pixel_coverage import PixelCoverage, compute_pixel_coverage
+from petamap.planning.pixel_coverage import PixelCoverage, compute_pixel_coverage, most_looked_at
 from petamap.planning.rank_samples import SampleDistribution, distribute_samples
 from petamap.planning.sample_forecast import forecast_from_sample
 from petamap.planning.scanned_run import ScannedRun
@@ -109,7 +109,7 @@ def predict_distributions(
 
 
 def gathered_bytes(
-    run: ScannedRun, config: RunConfig, size: int, n_threads: int, progress: Progress
+    run: ScannedRun, config: RunConfig, size: int, n_threads: int, progress: Progress, *, look: bool = True
 ) -> float:
     """Return the most that a rank of a run passes to the gathers of pixels by which it chooses, bytes.
 
@@ -123,12 +123,19 @@ def gathered_bytes(
         Number of ranks.
     n_threads : int
     progress : Progress
+    look : bool
+        Otherwise no sample is looked at, and each range has all pixels that are looked for, or a pixel for
+        each sample: a loose bound.
     """
     asked = config.comm.distribution == AUTO and size > 1 and chooses_distribution(run.layout, size)
     if not (asked and all(_can_be_looked_at(observation.pointing) for observation in run.observations)):
         return 0.0
-    coverage = _look_at(run, config, _possible(run, size)[1], n_threads, progress)
-    return float(coverage.looked_at.bytes_of_ranks(size).max())
+    held = _possible(run, size)[1]
+    if look:
+        looked_at = _look_at(run, config, held, n_threads, progress).looked_at
+    else:
+        looked_at = most_looked_at(run, _sky_sample(run, config.run.seed), held)
+    return float(looked_at.bytes_of_ranks(size).max())
 
 
 def _possible(run: ScannedRun, size: int) -> tuple[Sequence[Distribution], list[SampleDistribution]]:

@@ -10,7 +10,8 @@ from petacomm.base.errors import ResourceError
 from petacomm.base.progress import Progress
 from petacomm.topology import Machine
 from petamap.data.config import RunConfig
-from petamap.planning.plan import RunPlan, plan
+from petamap.planning.plan import plan
+from petamap.planning.run_plan import RunPlan
 from petamap.planning.run_prediction import RunPrediction
 from petamap.planning.run_time import SampleTimes, predict_run_time
 from petamap.planning.scanned_run import ScannedRun

@@ -14,9 +14,11 @@ from petacomm.costs.partner_estimates import RankSample
 from petamap.data.config import RunConfig
 from petamap.mapmaking.split_parts import split_parts
 from petamap.planning.cut_pixels import UnusedSamples, WeightSums
+from petamap.planning.model_sizes import model_pixels
 from petamap.planning.node_samples import FEWEST_NODES, nodes_of_sky_sample, sample_nodes
 from petamap.planning.pixel_coverage import PixelCoverage, compute_pixel_coverage
 from petamap.planning.rank_samples import HeldSamples, SampleDistribution
+from petamap.planning.rank_traffic import ModelPixels
 from petamap.planning.scanned_run import ScannedRun
 from petamap.planning.sky_regions import SkySample
 from petamap.sky.stokes import Stokes
@@ -67,16 +69,25 @@ class RankedMaps(NamedTuple):
     occupancy : Occupancy
     ranks : RankSample or None
         By which partners are estimated.
+    modelled : Occupancy or None
+        By ranks that have whole streams, where there is a model of them and all pixels are known.
     """
 
     scan: MapScan
     samples: SampleDistribution
     occupancy: Occupancy
     ranks: RankSample | None
+    modelled: Occupancy | None = None
 
     def held(self, threads: int) -> list[HeldSamples]:
         """Return what each rank holds, of `threads` of these ranks each."""
         return self.samples.held(self.scan.run.layout, threads)
+
+    def model_pixels(self, threads: int, per_node: int) -> ModelPixels | None:
+        """Return the pixels of a model of whole streams, on ranks of so many threads, if all are known."""
+        if self.modelled is None:
+            return None
+        return model_pixels(self.occupancy.merge_ranks(threads), self.modelled.merge_ranks(threads), per_node)
 
 
 def scan_maps(

@@ -16,13 +16,12 @@ import math
 from petamap.planning.model_bounds import DOT_BYTES, ModelBounds
 from petamap.planning.rank_traffic import RankSizes, Sent, small_collectives
 from petamap.planning.reduction_bounds import (
-    choice_of_reduction,
     counted_alltoall,
-    elementwise_max,
     gap_reduction,
     gathered_graph,
     pixel_reduction,
 )
+from petamap.simulation.seen_pixels import CELLS
 
 # Pickled bytes of the band of one kind of stream, of a phase's cost on one rank, and of a machine.
 _BAND_BYTES, _COST_BYTES, _MACHINE_BYTES = 128, 256, 4096
@@ -90,8 +89,11 @@ class MessageBounds:
     # --- phases
 
     def sources(self) -> Sent:
-        """Return the bound of opening simulated data: 24 small collectives. Tables of files are more."""
-        return small_collectives(24)
+        """Return the bound of opening data: 24 small collectives, and 10 of each source.
+
+        Files are read on each node, whose ranks have their headers and tables from each other.
+        """
+        return small_collectives(24 + 10 * self.sizes.n_sources)
 
     def noise_kernels(self) -> Sent:
         """Return the bound of choosing bands: kinds of streams are dealt to ranks, and their bands gathered.
@@ -112,8 +114,12 @@ class MessageBounds:
         return small_collectives(16).plus(Sent(0.0, 4.0, gathered + _MACHINE_BYTES))
 
     def pointing(self) -> Sent:
-        """Return the bound of finding pixels: 32 small collectives agree on memory and what is read."""
-        return small_collectives(32)
+        """Return the bound of finding pixels: 32 small collectives agree on memory and what is read.
+
+        Of each large simulated sky, cells that detectors see are told, a byte each.
+        """
+        n = self.sizes.n_skies
+        return small_collectives(32 + 4 * n).plus(Sent(0.0, 1.0, CELLS.n_pix).times(n))
 
     def reduction_plan(self) -> Sent:
         """Return the bound of the plans of pixels and of unknowns beside them."""
@@ -152,7 +158,7 @@ class MessageBounds:
         """Return the bound of the right-hand sides: two words of each of the k values of both maps."""
         one = self.sizes
         words = 2 * one.n_stokes * (1 if one.binned_only else 2)
-        return self.reverse(8 * words, 16).plus(small_collectives(20))
+        return self.reverse(8 * words, 16).plus(small_collectives(20 + 8 * one.n_skies))
 
     def application(self) -> Sent:
         """Return the bound of one application of the system: 8 k bytes a row to ghosts and to owners.
@@ -197,9 +203,9 @@ class MessageBounds:
             counted_alltoall(one, 0.0, 0.0).times(n)
         )
         hashes = counted_alltoall(one, 1.0, 40 * math.ceil(one.n_pix / 4096 / one.size)).times(n)
-        return slabs.plus(moved, hashes, small_collectives(11 * n + 8 * one.n_maps), self._amplitudes())
+        return slabs.plus(moved, hashes, small_collectives(11 * n + 8 * one.n_maps), self.amplitudes())
 
-    def _amplitudes(self) -> Sent:
+    def amplitudes(self) -> Sent:
         """Return the bound of the table of amplitudes: 16 bytes each to rank 0, which all holders know."""
         own = self.sizes.amplitudes
         if own is None or self.sizes.binned_only:
@@ -209,20 +215,3 @@ class MessageBounds:
     def summary(self) -> Sent:
         """Return the bound of the summary: 24 collectives, and what each phase cost a rank."""
         return small_collectives(24).plus(Sent(0.0, 2.0, 16 * _COST_BYTES))
-
-
-def bound_system(sizes: RankSizes, iterations: int) -> dict[str, Sent]:
-    """Bound each phase of a run without splits, with the reduction that it has or any that it may choose.
-
-    Parameters
-    ----------
-    sizes : RankSizes
-    iterations : int
-        Of the solver.
-    """
-    found = [MessageBounds(sizes, name).phases(iterations) for name in sizes.reductions]
-    phases = {name: elementwise_max(*(one[name] for one in found)) for name in found[0]}
-    if sizes.is_chosen and sizes.size > 1:
-        plan = phases["reduction plan"]
-        phases["reduction plan"] = plan.plus(choice_of_reduction(sizes, sizes.reductions))
-    return phases

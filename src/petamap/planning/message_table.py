@@ -7,8 +7,8 @@ from typing import Any
 
 from petacomm.base.text import table_lines
 from petamap.planning.phase_bounds import bound_phases
-from petamap.planning.plan import RunPlan
 from petamap.planning.rank_traffic import RankSizes, Sent
+from petamap.planning.run_plan import RunPlan
 from petamap.planning.run_prediction import RunPrediction
 from petamap.planning.run_time import SampleTimes, predict_run_time
 

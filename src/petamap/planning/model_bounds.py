@@ -68,8 +68,9 @@ class ModelBounds:
     def _two_level_set_up(self, model: ModelSizes, application: Sent) -> Sent:
         one, width = self.sizes, _WIDTH
         visits = self._visits(model)
-        rows = {"owner": (model.to_owners, model.to_ghosts)}
-        keys = KeySizes(model.n_keys, model.n_chunks, 2 * model.n_keys, 0.0, rows)
+        pixels = model.pixels
+        rows = {"owner": (pixels.to_owners, pixels.to_ghosts)}
+        keys = KeySizes(pixels.n_keys, pixels.n_chunks, 2 * pixels.n_keys, 0.0, rows)
         made = visits.plus(OwnerBounds(one, keys).set_up().times(3))
         columns = one.n_stokes * _GROUPS // width
         if not self.has_templates:
@@ -123,7 +124,7 @@ class ModelBounds:
 
     def product(self, model: ModelSizes, width: int = 1) -> Sent:
         """Return a product with the model: pixels to the ranks that model streams, and their sums back."""
-        to_owners, to_ghosts = model.to_owners, model.to_ghosts
+        to_owners, to_ghosts = model.pixels.to_owners, model.pixels.to_ghosts
         back = 2 if self.has_templates else 1  # of baselines, and of amplitudes
         n_bytes = 8 * self.sizes.n_stokes * width * (back * to_owners.rows + to_ghosts.rows)
         rows = Sent(back * to_owners.messages + to_ghosts.messages, 0.0, n_bytes)

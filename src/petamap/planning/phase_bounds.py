@@ -13,10 +13,10 @@ from dataclasses import replace
 from petamap.mapmaking.noise_estimate import RIGHT_HAND_SIDES
 from petamap.mapmaking.slabs import STREAMED_ROWS
 from petamap.mapmaking.vectors import MAX_WIDTH
-from petamap.planning.message_bounds import bound_system
 from petamap.planning.model_bounds import DOT_BYTES
 from petamap.planning.rank_traffic import RankSizes, Sent, small_collectives
 from petamap.planning.reduction_bounds import counted_alltoall, elementwise_max, pixel_reduction
+from petamap.planning.system_bounds import bound_system
 
 # Phases in which a system is set up, and those in which systems of parts of the data send.
 _SET_UP = ("pointing", "reduction plan", "weights", "preconditioner")
@@ -24,7 +24,8 @@ _OF_SPLITS = (*_SET_UP, "data", "iterations", "dot products", "products")
 # All phases, in the order of a run.
 _ORDER = (
     "sources", "noise kernels", "noise estimate", "distribution", "own temperature", *_SET_UP, "data",
-    "iterations", "dot products", "products", "filter and bin", "modes taken", "pixel covariance", "summary",
+    "iterations", "dot products", "products", "filter and bin", "modes taken", "demodulation",
+    "pixel covariance", "summary",
 )  # fmt: skip
 _ROW_BYTES = 16  # of a pixel and its temperature
 
@@ -44,7 +45,7 @@ def bound_phases(sizes: RankSizes, iterations: int) -> dict[str, Sent]:
     phases = bound_system(sizes, iterations)
     if sizes.size == 1:
         return phases
-    for made in (_splits, _noise_rounds, _temperature_rounds, _products, _filter, _covariance):
+    for made in (_splits, _noise_rounds, _temperature_rounds, _products, _filter, _demodulated, _covariance):
         for name, more in made(sizes, iterations):
             phases[name] = phases.get(name, Sent()).plus(more)
     return {name: phases[name] for name in _ORDER if name in phases}
@@ -76,7 +77,7 @@ def _noise_rounds(sizes: RankSizes, iterations: int) -> Iterator[tuple[str, Sent
     rounds, whole = sizes.auxiliary.noise_rounds, sizes.auxiliary.whole
     if not whole:
         return
-    first = replace(whole, uniform_binning=True).with_cut_row()
+    first = replace(whole, model=None, uniform_binning=True).with_cut_row()
     of_one, of_first = (bound_system(one, iterations) for one in (whole, first))
     for name in ("noise kernels", *_SET_UP):
         yield name, of_one[name].times(rounds - 1).plus(of_first[name])
@@ -138,6 +139,18 @@ def _filter(sizes: RankSizes, iterations: int) -> Iterator[tuple[str, Sent]]:
         batches = math.ceil(auxiliary.n_waves / MAX_WIDTH)
         waves = fitted.plus(dots).of_vectors(MAX_WIDTH).times(batches)
         yield "modes taken", waves.plus(small_collectives(4))
+
+
+def _demodulated(sizes: RankSizes, iterations: int) -> Iterator[tuple[str, Sent]]:
+    """Yield what the map of demodulated streams sends; its phase has those of its set-up, too."""
+    streams = sizes.auxiliary.demodulated
+    if streams is None:
+        return
+    of_one = bound_system(streams, iterations)
+    for name in _SET_UP:
+        yield name, of_one[name]
+        yield "demodulation", of_one[name]
+    yield "demodulation", of_one["data"].plus(_solved(streams, iterations + 2), of_one["products"])
 
 
 def _covariance(sizes: RankSizes, iterations: int) -> Iterator[tuple[str, Sent]]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -163,6 +164,86 @@ def compute_pixel_coverage(
     ConfigError
         If an observation has no pointing.
     """
+    found = _sample_ranges(run, distributions, quick)
+    ranges, source, lengths = found.rows, found.source, found.lengths
+    progress.begin("pixel coverage", float(lengths.sum()), "samples")
+
+    @lru_cache(2 * n_threads)
+    def expander(number: int) -> _PixelExpander:
+        return _PixelExpander(run.observations[number], sample, quick, sums, alike=run.parts is None)
+
+    def cover(batch: tuple[int, int]) -> tuple[Int32Array, Int64Array]:
+        rows = np.ascontiguousarray(ranges[slice(*batch)])
+        pixels = expander(int(found.observation[batch[0]])).pixels(rows)
+        progress.advance(float((rows[:, 2] - rows[:, 1]).sum()))
+        return pixels
+
+    comm = comm or SerialCommunicator()
+    batches = _batches(found.observation, lengths, comm.size)
+    dealt = slice(*distribute(len(batches), comm.size)[comm.rank : comm.rank + 2])
+    with agree_on_errors(comm):
+        results = map_threads(cover, batches[dealt], n_threads)
+    progress.end()
+    counts = np.concatenate([np.zeros(0, np.int64), *(counts for _, counts in results)])
+    pixels = np.concatenate([np.zeros(0, np.int32), *(pixels for pixels, _ in results)])
+    counts, pixels = (comm.allgather_rows(rows)[0] for rows in (counts, pixels))
+    looked_at = LookedAtRanges(found.observation, lengths, counts)
+    if len(lengths) < len(source):
+        numbers = np.searchsorted(found.own, source)
+        pixels = pixels[expand_groups(numbers.astype(np.int32), np.append(0, np.cumsum(counts)))]
+        counts = counts[numbers]
+    offsets = np.concatenate([[0], np.cumsum(counts)])
+    return PixelCoverage(sample, found.edges, offsets, pixels, looked_at)
+
+
+def most_looked_at(
+    run: ScannedRun, sample: SkySample, distributions: Sequence[SampleDistribution]
+) -> LookedAtRanges:
+    """Return the ranges that a quick look looks at, each with as many pixels as it may have at most.
+
+    Those are all that are in the sample of the sky, or as many as it has samples: none is looked at.
+
+    Parameters
+    ----------
+    run, sample, distributions
+        As in `compute_pixel_coverage`.
+    """
+    found = _sample_ranges(run, distributions, quick=True)
+    return LookedAtRanges(found.observation, found.lengths, np.minimum(found.lengths, sample.n_sampled))
+
+
+class _SampleRanges(NamedTuple):
+    """Ranges of samples, and those of them that are looked at.
+
+    Attributes
+    ----------
+    edges : int64 (n_ranges + 1,)
+    source : int64 (n_ranges,)
+        The first range like each one.
+    own : int64 (n_looked,)
+        Ranges that are looked at: those that are their own source.
+    observation : int64 (n_looked,)
+    rows : int64 (n_looked, 4)
+        Detector, first sample and end, and map of each of these.
+    """
+
+    edges: Int64Array
+    source: Int64Array
+    own: Int64Array
+    observation: Int64Array
+    rows: Int64Array
+
+    @property
+    def lengths(self) -> Int64Array:
+        """Samples of each range that is looked at."""
+        found: Int64Array = self.rows[:, 2] - self.rows[:, 1]
+        return found
+
+
+def _sample_ranges(
+    run: ScannedRun, distributions: Sequence[SampleDistribution], quick: bool
+) -> _SampleRanges:
+    """Return the ranges of which the segments of distributions are unions."""
     every = run.layout.streams
     keys = every.keys(np.arange(len(every)))
     cuts = np.zeros(0, np.int64) if run.parts is None else part_edges(run.layout, run.parts)
@@ -182,34 +263,8 @@ def compute_pixel_coverage(
     if run.parts is not None:
         maps = parts_of_ranges(run.layout, run.parts, edges)[own]
         stop = np.where(maps == NO_PART, start, stop)
-    ranges = np.stack([scanned.detector, start, stop, maps], axis=1)
-    progress.begin("pixel coverage", float((stop - start).sum()), "samples")
-
-    @lru_cache(2 * n_threads)
-    def expander(number: int) -> _PixelExpander:
-        return _PixelExpander(run.observations[number], sample, quick, sums, alike=run.parts is None)
-
-    def cover(batch: tuple[int, int]) -> tuple[Int32Array, Int64Array]:
-        rows = np.ascontiguousarray(ranges[slice(*batch)])
-        pixels = expander(int(scanned.observation[batch[0]])).pixels(rows)
-        progress.advance(float((rows[:, 2] - rows[:, 1]).sum()))
-        return pixels
-
-    comm = comm or SerialCommunicator()
-    batches = _batches(scanned.observation, stop - start, comm.size)
-    dealt = slice(*distribute(len(batches), comm.size)[comm.rank : comm.rank + 2])
-    with agree_on_errors(comm):
-        results = map_threads(cover, batches[dealt], n_threads)
-    progress.end()
-    counts = np.concatenate([np.zeros(0, np.int64), *(counts for _, counts in results)])
-    pixels = np.concatenate([np.zeros(0, np.int32), *(pixels for pixels, _ in results)])
-    counts, pixels = (comm.allgather_rows(rows)[0] for rows in (counts, pixels))
-    looked_at = LookedAtRanges(scanned.observation, stop - start, counts)
-    if len(own) < len(source):
-        numbers = np.searchsorted(own, source)
-        pixels = pixels[expand_groups(numbers.astype(np.int32), np.append(0, np.cumsum(counts)))]
-        counts = counts[numbers]
-    return PixelCoverage(sample, edges, np.concatenate([[0], np.cumsum(counts)]), pixels, looked_at)
+    rows = np.stack([scanned.detector, start, stop, maps], axis=1)
+    return _SampleRanges(edges, source, own, scanned.observation, rows)
 
 
 def _shared_ranges(run: ScannedRun, edges: Int64Array, quick: bool) -> tuple[Int64Array, Int64Array]:

@@ -7,7 +7,7 @@ from typing import Any
 from petacomm.base.text import table_lines
 from petamap.mapmaking.noise_estimate import RIGHT_HAND_SIDES
 from petamap.planning.message_table import bounds_json, bounds_table, phase_bounds
-from petamap.planning.plan import RunPlan
+from petamap.planning.run_plan import RunPlan
 from petamap.planning.run_prediction import RunPrediction
 from petamap.planning.run_time import SAMPLE_BYTES, SampleTimes, predict_run_time
 

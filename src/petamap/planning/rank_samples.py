@@ -99,9 +99,9 @@ def distribute_samples(layout: TimeLayout, groups: int | None, size: int) -> Sam
     return _samples_of_blocks(layout, layout.blocks_of_ranks(groups, size))
 
 
-def distribute_streams(layout: TimeLayout, size: int) -> SampleDistribution:
-    """Return the distribution of whole streams of a layout over `size` ranks."""
-    return _samples_of_blocks(layout, layout.blocks_of_whole_streams(size))
+def distribute_streams(layout: TimeLayout, size: int, intervals: bool = False) -> SampleDistribution:
+    """Return the distribution of whole streams, or of whole `intervals` of all detectors, over ranks."""
+    return _samples_of_blocks(layout, layout.blocks_of_whole_streams(size, intervals))
 
 
 def _samples_of_blocks(layout: TimeLayout, blocks: list[Int64Array]) -> SampleDistribution:

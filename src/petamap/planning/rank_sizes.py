@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -15,20 +16,23 @@ from petacomm.costs.options import ReductionOptions
 from petacomm.reduction import AUTO
 from petacomm.reduction.tuner import TRUST_GUESS
 from petamap.data.config import RunConfig
+from petamap.data.observation import Observation
 from petamap.mapmaking.distribution import Distribution
-from petamap.mapmaking.map_outputs import product_kinds
-from petamap.mapmaking.preconditioning import SAMPLES_PER_VISIT, SAMPLES_PER_VISIT_WITH_TEMPLATES
+from petamap.mapmaking.map_outputs import MADE_APART, product_kinds
 from petamap.mapmaking.slabs import is_partial
 from petamap.planning.amplitude_sizes import AmplitudeForecast, stream_sizes
 from petamap.planning.rank_samples import HeldSamples
-from petamap.planning.rank_traffic import ExchangedRows, ModelSizes, RankSizes
+from petamap.planning.rank_traffic import ExchangedRows, RankSizes
 from petamap.planning.scanned_run import ScannedRun
+from petamap.simulation.sky_costs import count_looked_for
 from petamap.sky.stokes import Stokes
 
 # Standard errors by which a bound is above an estimate from a sample.
 _ERRORS = 3
 # Pairs of a pixel and a holder that are looked at for chunks.
 _PAIRS = 1 << 21
+# Algorithms whose ranks send to nodes.
+_BY_NODES = frozenset({"hierarchical", "hybrid"})
 _SCALARS = frozenset({"hits", "rcond"})
 
 
@@ -81,14 +85,8 @@ class SizeForecast:
             n_nodes=-(-forecast.size // forecast.ranks_per_node),
             ranks_per_node=forecast.ranks_per_node,
             n_stokes=n_stokes,
-            n_keys=forecast.n_keys,
-            n_owned=_n_owned(forecast, occupancy),
-            n_chunks=_margin(forecast, "owner") * forecast.n_keys * chunk_share(occupancy),
-            n_held=forecast.n_held,
-            n_global=forecast.n_global.value,
+            **pixel_sizes(forecast, occupancy),
             n_pix=self.run.pixelization.n_pix,
-            rows={name: _sent_rows(forecast, name) for name in forecast.loads},
-            pair_rows=_margin(forecast, "pairwise") * forecast.rows["pairwise"].value,
             n_samples=float(max(one.n for one in held)),
             n_gaps=n_gaps,
             n_shared_gaps=min(n_gaps, 2.0 * layout.n_lag * ends),
@@ -107,6 +105,8 @@ class SizeForecast:
             is_chosen=reduction == AUTO,
             gather_sift=self.config.comm.setup == "gather-sift",
             buffer_keys=reduction_options(self.config).buffer_keys,
+            n_sources=len(self.config.sources),
+            n_skies=count_looked_for(self.run.observations),
         )
         return found.with_cut_row() if self.config.solver.flags == "cut" else found
 
@@ -117,17 +117,21 @@ class SizeForecast:
         return float(min(size - 1, 2 * reach * (2 if ends > 2 else 1)))
 
     def _n_kinds(self) -> float:
-        """Return the kinds of streams that may have bands of their own: detectors by lengths."""
-        observations = self.run.observations
-        lengths = {stop - start for one in observations for start, stop in one.intervals}
-        return float(sum(one.n_det for one in observations) * max(1, len(lengths)))
+        """Return the kinds of streams and modes that may have bands of their own.
+
+        Each stream is one where the data tell its noise.
+        """
+        bands = self.run.bands
+        modes = sum(len(lags) for lags in bands.mode_lags.values())
+        if self.config.noise.kernel == "estimate":
+            return float(len(self.run.layout.streams) + modes)
+        return float(sum(len(lags) for lags in bands.lags.by_detector) + modes)
 
     def _columns(self, n_stokes: int) -> tuple[int, ...]:
         if self.split:
             return self._columns_of_parts(n_stokes)
-        kinds = product_kinds(self.config, self.run.observations)
-        columns = {"covariance": n_stokes * (n_stokes + 1) // 2, **dict.fromkeys(_SCALARS, 1)}
-        return tuple(columns.get(kind, n_stokes) for kind in kinds if kind != "amplitudes")
+        kinds = map_kinds(self.config, self.run.observations)
+        return tuple(product_columns(kind, n_stokes) for kind in kinds)
 
     def _columns_of_parts(self, n_stokes: int) -> tuple[int, ...]:
         """Return the columns of a part's products; of differences, those of both, and where they are."""
@@ -136,27 +140,64 @@ class SizeForecast:
         return (*maps, *((n_stokes, n_stokes, 1) if chosen.maps else ()))
 
 
-def model_rows(sizes: RankSizes, streams: RankSizes | None, knots: float) -> RankSizes:
-    """Return sizes with those of the model of two levels, for which streams are dealt to ranks whole.
+def map_kinds(config: RunConfig, observations: Sequence[Observation]) -> list[str]:
+    """Return the kinds of products that are made of the maps of a run."""
+    return [kind for kind in product_kinds(config, observations) if kind not in MADE_APART]
+
+
+def product_columns(kind: str, n_stokes: int) -> int:
+    """Return the columns of a product of a map."""
+    if kind == "covariance":
+        return n_stokes * (n_stokes + 1) // 2
+    return 1 if kind in _SCALARS else n_stokes
+
+
+def pixel_sizes(forecast: Forecast, occupancy: Occupancy) -> dict[str, Any]:
+    """Return the fields of `RankSizes` that tell of pixels held, owned and sent.
 
     Parameters
     ----------
-    sizes, streams : RankSizes
-        Of the run, and of one whose data are dealt by streams; None where it is not known.
-    knots : float
-        Of the model, a sample.
+    forecast : Forecast
+    occupancy : Occupancy
+        Of the pixels of the forecast.
     """
-    like = streams or sizes
-    least = SAMPLES_PER_VISIT_WITH_TEMPLATES if sizes.amplitudes else SAMPLES_PER_VISIT
-    n_knots = sizes.n_samples * knots + 2 * sizes.streams.n_held
-    model = ModelSizes(
-        like.n_keys, like.n_chunks, like.to_owners, like.to_ghosts, sizes.n_samples / least + n_knots,
-        n_knots, 2 * like.n_gaps,
+    return {
+        "n_keys": forecast.n_keys,
+        "n_owned": _n_owned(forecast, occupancy),
+        "n_chunks": _margin(forecast, "owner") * forecast.n_keys * chunk_share(occupancy),
+        "n_held": forecast.n_held,
+        "n_global": forecast.n_global.value,
+        "rows": {name: _sent_rows(forecast, name) for name in forecast.loads},
+        "pair_rows": _margin(forecast, "pairwise") * forecast.rows["pairwise"].value,
+    }
+
+
+def bands_at_most(sizes: RankSizes, n: int) -> RankSizes:
+    """Return the sizes of maps of n bands, of a scan that does not tell whose detectors are looked at.
+
+    Each map has no more pixels, rows and holders than one of all data would have, and the ranks to which a
+    rank sends are among those with which it shares any pixel: a bound that is loose by up to n times.
+
+    Parameters
+    ----------
+    sizes : RankSizes
+        Of one map of all data.
+    n : int
+    """
+    partners = max(one.messages for one in sizes.rows["pairwise"])
+    of_nodes = min(partners, sizes.n_nodes - 1.0)
+    rows = {
+        name: tuple(
+            ExchangedRows(max(one.messages, of_nodes if name in _BY_NODES else partners), n * one.rows)
+            for one in phases
+        )
+        for name, phases in sizes.rows.items()
+    }
+    return replace(
+        sizes, n_keys=n * sizes.n_keys, n_owned=n * sizes.n_owned, n_chunks=n * sizes.n_chunks,
+        n_held=n * sizes.n_held, n_global=n * sizes.n_global, rows=rows, pair_rows=n * sizes.pair_rows,
+        partial=True, n_maps=n,
     )  # fmt: skip
-    of_streams = streams.splits if streams else (None,) * len(sizes.splits)
-    pairs = zip(sizes.splits, of_streams, strict=True)
-    splits = tuple(model_rows(one, other, knots) for one, other in pairs)
-    return replace(sizes, model=model, splits=splits)
 
 
 def candidates(seconds: Mapping[str, float]) -> tuple[str, ...]:

@@ -103,26 +103,55 @@ class AmplitudeSizes(NamedTuple):
     per_sample: float = 0.0
 
 
-class ModelSizes(NamedTuple):
-    """What the rank that has most of the model of two levels holds and sends; see `RankSizes`.
+class ModelPixels(NamedTuple):
+    """Pixels of the model of two levels, of the rank that has most: of what it models, or owns in the run.
 
     Attributes
     ----------
     n_keys, n_chunks : float
     to_owners, to_ghosts : ExchangedRows
-    n_visits, n_knots : float
-        Visits of pixels, 24 bytes each, and knots, 40.
-    n_gaps : float
-        Unknown samples of the streams that it models.
     """
 
     n_keys: float
     n_chunks: float
     to_owners: ExchangedRows
     to_ghosts: ExchangedRows
+
+
+class ModelSizes(NamedTuple):
+    """What the rank that has most of the model of two levels holds and sends; see `RankSizes`.
+
+    Attributes
+    ----------
+    pixels : ModelPixels
+    n_visits, n_knots : float
+        Visits of pixels, 24 bytes each, and knots, 40.
+    n_gaps : float
+        Unknown samples of the streams that it models.
+    """
+
+    pixels: ModelPixels
     n_visits: float
     n_knots: float
     n_gaps: float
+
+
+class ComponentSizes(NamedTuple):
+    """Maps of components, whose rows have owners among those of the maps of bands.
+
+    Attributes
+    ----------
+    n_bands, n_components : int
+    rows : RankSizes
+        Of the pixels that a rank owns in any band, as holder, and of those of which it owns all components.
+    columns : tuple of tuple of int
+        Columns of each product, by what it is of: components, pairs of these, or pixels.
+    """
+
+    n_bands: int
+    n_components: int
+    rows: RankSizes
+    columns: tuple[tuple[int, ...], ...]
 
 
 class AuxiliarySystems(NamedTuple):
@@ -146,6 +175,8 @@ class AuxiliarySystems(NamedTuple):
         Whether there are its observation matrix, the covariance of pixels, and the map of the sky alone.
     n_waves : int
         Waves of which templates take a part that is told.
+    demodulated : RankSizes, optional
+        Of the system of a map of demodulated streams.
     n_compared : int
         Files with which maps are compared.
     """
@@ -160,6 +191,7 @@ class AuxiliarySystems(NamedTuple):
     has_covariance: bool = False
     has_sky: bool = False
     n_waves: int = 0
+    demodulated: RankSizes | None = None
     n_compared: int = 0
 
 
@@ -215,6 +247,8 @@ class RankSizes:
         Whether the binned map has weights of its own.
     model : ModelSizes, optional
         Of the two-level preconditioner.
+    modelled : ModelPixels, optional
+        Its pixels, where those of all ranks are known.
     reductions : tuple of str
         Algorithms of which one sums pixels: one that is given, or those that may be the fastest.
     is_chosen : bool
@@ -227,6 +261,12 @@ class RankSizes:
         Of the maps of the parts of each split.
     auxiliary : AuxiliarySystems
         Of what is made beside.
+    components : ComponentSizes, optional
+        If the maps solved for are those of components.
+    n_sources : int
+        Entries ``[[source]]`` of the configuration.
+    n_skies : int
+        Simulated skies of which the part is looked for that detectors see.
     """
 
     size: int
@@ -256,12 +296,16 @@ class RankSizes:
     binned_only: bool = False
     uniform_binning: bool = False
     model: ModelSizes | None = None
+    modelled: ModelPixels | None = None
     reductions: tuple[str, ...] = ("owner",)
     is_chosen: bool = False
     gather_sift: bool = False
     buffer_keys: int = 1 << 20
     splits: tuple[RankSizes, ...] = ()
     auxiliary: AuxiliarySystems = NO_AUXILIARY
+    components: ComponentSizes | None = None
+    n_sources: int = 0
+    n_skies: int = 0
 
     @property
     def n_beside(self) -> float:

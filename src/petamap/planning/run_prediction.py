@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from petacomm.costs.forecast import Forecast
 from petamap.mapmaking.distribution import STREAMS, Distribution
-from petamap.planning.rank_sizes import model_rows
+from petamap.planning.model_sizes import with_model_sizes
 from petamap.planning.rank_traffic import RankSizes
 
 
@@ -54,4 +54,7 @@ class RunPrediction:
 def with_model(predictions: Sequence[RunPrediction], knots: float) -> list[RunPrediction]:
     """Return predictions with what the two-level preconditioner exchanges: its model has whole streams."""
     streams = {one.threads: one.sizes for one in predictions if one.distribution == STREAMS}
-    return [replace(one, sizes=model_rows(one.sizes, streams.get(one.threads), knots)) for one in predictions]
+    return [
+        replace(one, sizes=with_model_sizes(one.sizes, streams.get(one.threads), knots))
+        for one in predictions
+    ]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from petacomm.base.errors import ConfigError
 from petamap.data.run_summary import Summary
-from petamap.planning.plan import RunPlan
+from petamap.planning.run_plan import RunPlan
 from petamap.planning.run_prediction import RunPrediction
 
 # Iterations that are assumed; the noise and the scan decide.

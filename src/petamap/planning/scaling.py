@@ -15,8 +15,9 @@ from petacomm.topology import Machine
 from petamap.data.config import RunConfig
 from petamap.data.run_summary import Summary
 from petamap.mapmaking.distribution import STREAMS, Distribution, possible_distributions
-from petamap.planning.plan import RunPlan, plan
+from petamap.planning.plan import plan
 from petamap.planning.rank_samples import distribute_samples
+from petamap.planning.run_plan import RunPlan
 from petamap.planning.run_prediction import RunPrediction
 from petamap.planning.scanned_run import ScannedRun
 

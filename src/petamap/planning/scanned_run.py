@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from petamap.data.config import RunConfig, open_sources
+import numpy as np
+
+from petamap.data.config import NoiseOptions, RunConfig, open_sources
 from petamap.data.observation import Observation
 from petamap.data.parts import Parts
 from petamap.mapmaking.bands import StreamBands, planned_bands
@@ -13,6 +15,8 @@ from petamap.mapmaking.frequency_bands import band_parts, require_consistent_ban
 from petamap.mapmaking.intervals import free_ends
 from petamap.mapmaking.target import prepare_observations, target_pixelization
 from petamap.mapmaking.time_layout import TimeLayout
+from petamap.noise.common_modes import CommonNoise
+from petamap.noise.model import InverseLags
 from petamap.planning.sky_regions import COARSE_SAMPLES, SkySample, coarse_hit_counts, draw_sky_sample
 from petamap.sky.part_pixels import PartPixels
 from petamap.sky.pixelization import Pixelization
@@ -49,7 +53,7 @@ class ScannedRun:
     def open(config: RunConfig) -> ScannedRun:
         """Open the sources of a run."""
         require_consistent_bands(config)
-        observations = prepare_observations(config, open_sources(config))
+        observations = _with_modes(config.noise, prepare_observations(config, open_sources(config)))
         return ScannedRun.of(config, observations, target_pixelization(config.map, observations))
 
     @staticmethod
@@ -73,3 +77,14 @@ class ScannedRun:
         """
         hits = coarse_hit_counts(self.observations, self.pixelization, n_samples)
         return draw_sky_sample(self.pixelization, fraction, seed, hits)
+
+
+def _with_modes(noise: NoiseOptions, observations: Sequence[Observation]) -> Sequence[Observation]:
+    """Return observations whose detectors share as much noise as will be found, of a spectrum not known."""
+    n_modes = noise.n_modes if noise.kernel == "estimate" else 0
+    return [
+        replace(one, common_noise=(CommonNoise(np.ones(one.n_det), InverseLags(np.ones(1))),) * n_modes)
+        if n_modes
+        else one
+        for one in observations
+    ]

@@ -20,7 +20,7 @@ from petamap.sky.healpix import Healpix
 from petamap.sky.submaps import Submaps, pixel_radius, submaps_of_discs
 
 LEAST_N_SIDE = 256  # skies of fewer pixels take 5 MB at most, and are held whole
-_CELLS = Healpix(128, nest=True)  # where lines of sight have been, is known by these
+CELLS = Healpix(128, nest=True)  # where lines of sight have been, is known by these
 _LEAST_CELLS = 16  # n_side of those by which it is known for the widest fields of view
 _MARGIN = 4  # radii of pixels around what is seen, which interpolation reaches
 _MOST = 0.5  # part of a sky beyond which all of it is held
@@ -77,7 +77,7 @@ class SeenPixels:
         """Return the submaps that are seen, or None for all of the sky. Collective on `comm`."""
         comm = comm or SerialCommunicator()
         if comm.max(float(self._found is None)) > 0:
-            self._found = (self._find(comm) if self.may_be_few else None,)
+            self._found = (self._find(comm),)
         assert self._found is not None
         return self._found[0]
 
@@ -100,16 +100,21 @@ class SeenPixels:
         many = len(sights) > _POINTINGS or any(one is not None and one.n_samp > _SAMPLES for one in sights)
         return many and not any(hasattr(type(one), "is_read") for one in sights)
 
+    @property
+    def is_looked_for(self) -> bool:
+        """Whether all samples are looked at: not where some tell that most of the sky is seen."""
+        return self.may_be_few and not (self._may_be_sampled and self.submaps_about() is None)
+
     def _find(self, comm: Communicator) -> Submaps | None:
-        if self._may_be_sampled and self.submaps_about() is None:  # all samples see no less
+        if not self.is_looked_for:  # all samples see no less
             return None
-        cells, radius = np.zeros(_CELLS.n_pix, np.uint8), 0.0
+        cells, radius = np.zeros(CELLS.n_pix, np.uint8), 0.0
         with agree_on_errors(comm):
             for pieces in self._own_pieces(comm):
                 radius = max(radius, self._look_at(pieces, cells))
         radius = comm.max(radius)
         seen: BoolArray = comm.allreduce(cells, "max").astype(np.bool_)
-        n_cells = _CELLS.n_side
+        n_cells = CELLS.n_side
         while n_cells > _LEAST_CELLS and pixel_radius(n_cells) < radius / 8:
             seen, n_cells = np.asarray(seen.reshape(-1, 4).any(axis=1)), n_cells // 2
         if seen.mean() > _MOST:
@@ -137,12 +142,12 @@ class SeenPixels:
         assert pointing is not None
         was_read, radius = getattr(pointing, "is_read", True), 0.0
         detectors = np.arange(pointing.n_det) if chosen is None else np.array(sorted(chosen))
-        grid, shift = _CELLS, 0
+        grid, shift = CELLS, 0
         if isinstance(pointing, CompressedPointing):
             detectors, radius = _middle_one(pointing, detectors)
         elif isinstance(pointing, RecordedPixels):  # the cells are parents of its pixels
             grid = Healpix(self.pixelization.n_side, nest=True)
-            shift = 2 * ((grid.n_side // _CELLS.n_side).bit_length() - 1)
+            shift = 2 * ((grid.n_side // CELLS.n_side).bit_length() - 1)
 
         def mark(work: tuple[int, _Piece]) -> None:
             detector, piece = work

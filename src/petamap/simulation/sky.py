@@ -132,6 +132,11 @@ class Sky:
         return self._values is not None
 
     @property
+    def is_looked_for(self) -> bool:
+        """Whether ranks find together which part of it detectors see."""
+        return self._seen is not None and self._seen.is_looked_for
+
+    @property
     def costs(self) -> SkyCosts:
         """What it takes to make and hold; as some of the samples tell, where that is not found yet."""
         about = self._submaps if self.is_made or self._seen is None else self._seen.submaps_about()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from petamap.data.observation import Observation
 from petamap.sky.ring_distribution import RingDistribution
@@ -84,5 +85,14 @@ class SkyCosts:
 
 def sky_costs(observations: Iterable[Observation]) -> tuple[SkyCosts, ...]:
     """Return the costs of each sky that signals of observations see, made or not."""
+    return tuple(sky.costs for sky in _skies(observations))
+
+
+def count_looked_for(observations: Iterable[Observation]) -> int:
+    """Return the number of skies of which ranks find together what detectors see."""
+    return sum(getattr(sky, "is_looked_for", False) for sky in _skies(observations))
+
+
+def _skies(observations: Iterable[Observation]) -> Iterable[Any]:
     shared = (getattr(signal, "shared_sky", None) for one in observations for signal in one.signals)
-    return tuple(sky.costs for sky in {id(one): one for one in shared if one is not None}.values())
+    return {id(one): one for one in shared if one is not None}.values()

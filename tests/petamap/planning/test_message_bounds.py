@@ -330,8 +330,8 @@ def test_what_is_not_bounded_is_told(tmp_path):
     planned = plan(parse_config(text), 8, load_machine("one-node"), threads=[1], n_threads=1, progress=False)
     assert planned.unbounded == ("the search for glitches",)
     assert "beside it what the search for glitches send" in bounds_table(planned)[-1]
-    told = unbounded_parts(planned_config := parse_config(night(more="bands")), (), thinned=True)
-    assert "bands" in told and unbounded_parts(planned_config, ()) == ()
+    told = unbounded_parts(planned_config := parse_config(night(more="halves")), (), thinned=True)
+    assert "splits" in told and unbounded_parts(planned_config, ()) == ()
     alone = plan(parse_config(text), 1, load_machine("one-node"), n_threads=1, progress=False)
     assert not bounds_table(alone) and "sent by a rank" not in plan_table(alone)
     assert phase_bounds(planned, planned.best)["iterations"].bytes > 0

@@ -118,7 +118,7 @@ def test_of_too_many_holders_a_part_of_the_regions_is_taken_and_its_error_told(m
 def test_few_ranks_of_many_samples_are_read_off_the_sample_of_the_sky(monkeypatch):
     config = satellite(n_side=64, rate=20, hours=6)
     full = plan(config, 3, MACHINE, sample=1.0, n_threads=2)
-    for module in "plan", "map_scan":
+    for module in "planner", "map_scan":
         monkeypatch.setattr(f"petamap.planning.{module}.MAX_SAMPLES", 1000)
     monkeypatch.setattr(
         "petamap.planning.map_scan.sample_nodes", None

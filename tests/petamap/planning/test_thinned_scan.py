@@ -13,7 +13,7 @@ from petacomm.topology import load_machine
 from petamap.data.config import load_config, parse_config
 from petamap.examples import find_example
 from petamap.mapmaking.distribution import STREAMS, TIME_MAJOR
-from petamap.planning import plan as plan_module
+from petamap.planning import planner as planner_module
 from petamap.planning.node_samples import select_ranks
 from petamap.planning.plan import plan
 from petamap.planning.plan_table import plan_json, plan_table
@@ -54,7 +54,7 @@ turnarounds = "keep"
 def test_a_thinned_plan_is_near_that_of_all_samples(config, monkeypatch):
     whole = plan(config, 24, MACHINE, distributions=[STREAMS, TIME_MAJOR], threads=[1, 4], n_threads=1)
     assert whole.thinning is None and whole.fraction == 1
-    monkeypatch.setattr(plan_module, "MAX_SAMPLES", 0)
+    monkeypatch.setattr(planner_module, "MAX_SAMPLES", 0)
     monkeypatch.setattr(ThinnedScan.__init__, "__defaults__", (whole.n_samp / 40,))
     thinned = plan(config, 24, MACHINE, threads=[1, 4], n_threads=1)
     assert thinned.thinning is not None and thinned.n_samp == whole.n_samp
@@ -69,7 +69,7 @@ def test_a_thinned_plan_is_near_that_of_all_samples(config, monkeypatch):
 
 def test_what_was_looked_at_is_told(monkeypatch):
     config = satellite(n_side=32, rate=40, hours=6)
-    monkeypatch.setattr(plan_module, "MAX_SAMPLES", 0)
+    monkeypatch.setattr(planner_module, "MAX_SAMPLES", 0)
     monkeypatch.setattr(ThinnedScan.__init__, "__defaults__", (1e5,))
     thinned = plan(config, 8, MACHINE, threads=[1], n_threads=1)
     told = thinned.thinning
@@ -79,7 +79,7 @@ def test_what_was_looked_at_is_told(monkeypatch):
 
 
 def test_a_part_of_the_sky_that_is_asked_for_is_scanned(monkeypatch):
-    monkeypatch.setattr(plan_module, "MAX_SAMPLES", 0)
+    monkeypatch.setattr(planner_module, "MAX_SAMPLES", 0)
     assert plan(satellite(), 8, MACHINE, sample=1, threads=[1], n_threads=1).thinning is None
 
 
@@ -167,7 +167,7 @@ def test_progress_is_told(monkeypatch):
         def begin(self, what, total, unit):
             told.append(what)
 
-    monkeypatch.setattr(plan_module, "MAX_SAMPLES", 0)
+    monkeypatch.setattr(planner_module, "MAX_SAMPLES", 0)
     monkeypatch.setattr(ThinnedScan.__init__, "__defaults__", (1e5,))
     plan(satellite(n_side=16, rate=20), 4, MACHINE, threads=[1], n_threads=1, progress=Progress())
     assert told == ["pixels of some ranks", "pixel coverage", "ranks that see pixels", "messages and memory"]
