@@ -148,7 +148,9 @@ def unbounded_parts(
     estimated = config.noise.kernel == "estimate"
     asked = {
         "templates": thinned and has_templates(observations),
+        "bands": thinned and bool(config.bands),
         "splits": thinned and bool(config.splits),
+        "maps of components": thinned and bool(config.components),
         "the search for glitches": config.glitches.find != "none",
         "the estimate of the noise": thinned and estimated,
         "the filter": thinned and _filters(config),

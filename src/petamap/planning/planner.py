@@ -29,7 +29,7 @@ from petamap.planning.rank_samples import (
     distribute_samples,
     distribute_streams,
 )
-from petamap.planning.rank_sizes import SizeForecast, bands_at_most, reduction_options
+from petamap.planning.rank_sizes import SizeForecast, reduction_options
 from petamap.planning.rank_traffic import ModelPixels, RankSizes
 from petamap.planning.run_plan import RunPlan
 from petamap.planning.run_prediction import RunPrediction, with_model
@@ -249,21 +249,12 @@ class Planner:
             ranks = scan.rank_sample(occupancy, per_node, len(sample.regions))
             for threads in self._threads():
                 of_ranks = scan.held(samples, threads)
-                one = self._prediction(distribution, of_ranks, threads, occupancy, ranks, sample)
-                predictions.append(replace(one, sizes=self._with_bands(one.sizes, occupancy)))
+                predictions.append(
+                    self._prediction(distribution, of_ranks, threads, occupancy, ranks, sample)
+                )
                 self.progress.advance(1.0)
         self.progress.end()
         return predictions, sample, scan.thinning(sample)
-
-    def _with_bands(self, sizes: RankSizes, occupancy: Occupancy) -> RankSizes:
-        """Return sizes of maps of bands and components at most, of a scan that is thinned out."""
-        if not self.opened.parts:
-            return sizes
-        bands = bands_at_most(sizes, self.opened.n_maps)
-        if not self.config.components:
-            return bands
-        found = component_sizes(self.config, self.run, bands, occupancy, exact=False)
-        return replace(bands, components=found)
 
     def _threads(self) -> list[int]:
         return [threads for threads in self.threads if threads <= self.cores]

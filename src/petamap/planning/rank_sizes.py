@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,8 +31,6 @@ from petamap.sky.stokes import Stokes
 _ERRORS = 3
 # Pairs of a pixel and a holder that are looked at for chunks.
 _PAIRS = 1 << 21
-# Algorithms whose ranks send to nodes.
-_BY_NODES = frozenset({"hierarchical", "hybrid"})
 _SCALARS = frozenset({"hits", "rcond"})
 
 
@@ -170,34 +168,6 @@ def pixel_sizes(forecast: Forecast, occupancy: Occupancy) -> dict[str, Any]:
         "rows": {name: _sent_rows(forecast, name) for name in forecast.loads},
         "pair_rows": _margin(forecast, "pairwise") * forecast.rows["pairwise"].value,
     }
-
-
-def bands_at_most(sizes: RankSizes, n: int) -> RankSizes:
-    """Return the sizes of maps of n bands, of a scan that does not tell whose detectors are looked at.
-
-    Each map has no more pixels, rows and holders than one of all data would have, and the ranks to which a
-    rank sends are among those with which it shares any pixel: a bound that is loose by up to n times.
-
-    Parameters
-    ----------
-    sizes : RankSizes
-        Of one map of all data.
-    n : int
-    """
-    partners = max(one.messages for one in sizes.rows["pairwise"])
-    of_nodes = min(partners, sizes.n_nodes - 1.0)
-    rows = {
-        name: tuple(
-            ExchangedRows(max(one.messages, of_nodes if name in _BY_NODES else partners), n * one.rows)
-            for one in phases
-        )
-        for name, phases in sizes.rows.items()
-    }
-    return replace(
-        sizes, n_keys=n * sizes.n_keys, n_owned=n * sizes.n_owned, n_chunks=n * sizes.n_chunks,
-        n_held=n * sizes.n_held, n_global=n * sizes.n_global, rows=rows, pair_rows=n * sizes.pair_rows,
-        partial=True, n_maps=n,
-    )  # fmt: skip
 
 
 def candidates(seconds: Mapping[str, float]) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import pytest
 from cases import cases
 from mpi import run_ranks
 
+from petacomm.costs.occupancy import Occupancy
 from petacomm.topology import load_machine
 from petamap.data.config import open_sources
 from petamap.data.config.reader import parse_config
@@ -17,9 +18,13 @@ from petamap.data.formats.madmap1_write import write_madmap1
 from petamap.data.formats.toast_write import write_toast
 from petamap.data.formats.volume_write import write_volume
 from petamap.data.observation import DetectorNoise
+from petamap.mapmaking.distribution import STREAMS
 from petamap.mapmaking.run import run
 from petamap.noise.model import InverseLags
+from petamap.planning import planner
 from petamap.planning.auxiliary_systems import unbounded_parts
+from petamap.planning.component_sizes import owners_of_bands
+from petamap.planning.model_sizes import model_pixels
 from petamap.planning.phase_bounds import bound_phases
 from petamap.planning.plan import plan
 from petamap.planning.rank_traffic import Sent
@@ -66,13 +71,15 @@ LEAKAGE = """
 kind = "leakage"
 rms = 0.01
 """
-COMPONENTS = """
+BANDS = """
 [[band]]
 name = "a"
 detectors = ["0000*"]
 [[band]]
 name = "b"
 detectors = ["0001*"]
+"""
+COMPONENTS = f"""{BANDS}
 [[component]]
 name = "cmb"
 spectrum = "cmb"
@@ -275,6 +282,57 @@ def test_auxiliary_systems_send_no_more_than_planned(monkeypatch, name, n_ranks,
     run_ranks(check_case, n_ranks, timeout=1500)
 
 
+def check_thinned_choice(comm):
+    """Check what the choice of the distribution sent with a plan that looked at no sample for it."""
+    config = parse_config(text_of("sky"))
+    out = Path(comm.bcast(tempfile.mkdtemp() if comm.rank == 0 else ""))
+    summary = run(config, out=out, comm=comm, progress=False)
+    if comm.rank:
+        return
+    planner.MAX_SAMPLES = 0
+    made = plan(config, comm.size, load_machine("one-node"), threads=[1], n_threads=1, progress=False)
+    assert made.thinning is not None and made.unbounded == ()
+    (chosen,) = [phase for phase in summary.phases if phase.name == "distribution"]
+    sent = Sent(chosen.messages.max, chosen.collectives.max, chosen.bytes.max)
+    most = bound_phases(made.best.sizes, 1)["distribution"]
+    assert all(number <= bound for number, bound in zip(sent, most, strict=True)), f"{sent} of {most}"
+    assert sent.bytes > FEW_BYTES / 4
+
+
+@pytest.mark.parametrize("n_ranks", cases(3, long=[8]))
+def test_choices_of_thinned_scans_send_no_more_than_planned(n_ranks):
+    run_ranks(check_thinned_choice, n_ranks)
+
+
+def test_components_have_the_rows_of_owners_in_bands():
+    keys = [np.array([0, 1]), np.array([1, 10, 11]), np.array([11, 12])]
+    bands = Occupancy.from_rank_keys(keys)
+    found = owners_of_bands(bands, 10)
+    assert list(found.keys) == [0, 1, 2] and len(found.holders) <= len(bands.keys)
+    for pixel, first, last in zip(found.keys, found.offsets[:-1], found.offsets[1:], strict=True):
+        owners = bands.owner[bands.keys % 10 == pixel]
+        assert list(found.holders[first:last]) == sorted(set(owners.tolist()))
+
+
+def test_components_of_a_part_of_the_sky_are_bounded_by_all_pixels_of_bands():
+    config = parse_config(text_of("components"))
+    how = {"threads": [1], "n_threads": 1, "progress": False, "distributions": [STREAMS]}
+    exact, sampled = (plan(config, 8, load_machine("one-node"), sample=one, **how) for one in (1.0, 0.5))
+    near, most = (bound_phases(made.best.sizes, 10) for made in (exact, sampled))
+    assert sampled.best.sizes.components.rows.to_owners.rows == sampled.best.sizes.n_owned
+    for name in "weights", "iterations", "data":
+        assert near[name].bytes < most[name].bytes < 4 * near[name].bytes
+
+
+def test_a_model_has_the_pixels_that_ranks_own_and_those_of_their_streams():
+    run_of = Occupancy.from_rank_keys([np.arange(64), np.arange(64, 128)])
+    streams = Occupancy.from_rank_keys([np.arange(64, 128), np.arange(64)])
+    pixels = model_pixels(run_of, streams, 2)
+    assert pixels.n_keys == 128 and pixels.to_owners.rows + pixels.to_ghosts.rows >= 128
+    same = model_pixels(run_of, run_of, 2)
+    assert same.n_keys == 64 and same.to_owners.rows == 0
+
+
 def planned(text, ranks=8):
     return plan(parse_config(text), ranks, load_machine("one-node"), threads=[1], n_threads=1, progress=False)
 
@@ -335,7 +393,7 @@ def test_one_rank_sends_nothing():
         ({"products": "demodulated = true"}, False, ()),
         ({"products": "demodulated = true"}, True, ("the map of demodulated streams",)),
         ({"products": "pixel_covariance = true"}, True, ()),
-        ({"noise": "\n[[band]]\nname = 'a'\ndetectors = ['0000*']"}, True, ()),
+        ({"noise": "\n[[band]]\nname = 'a'\ndetectors = ['0000*']"}, True, ("bands",)),
     ],
 )
 def test_what_has_no_bound_is_told(changes, thinned, told):
