@@ -14,7 +14,7 @@ from petamap.data.config import RunConfig
 from petamap.data.observation import Observation
 from petamap.mapmaking.map_outputs import output_names
 from petamap.mapmaking.slabs import is_partial
-from petamap.planning.rank_sizes import map_kinds, pixel_sizes, product_columns, reduction_options
+from petamap.planning.rank_sizes import map_kinds, pixel_fields, product_columns, reduction_options
 from petamap.planning.rank_traffic import ComponentSizes, ExchangedRows, RankSizes
 from petamap.planning.scanned_run import ScannedRun
 from petamap.sky.stokes import Stokes
@@ -46,7 +46,7 @@ def _rows(config: RunConfig, run: ScannedRun, bands: RankSizes, occupancy: Occup
     owners = owners_of_bands(occupancy, run.pixelization.n_pix)
     found = forecast(owners, bands.ranks_per_node, reduction_options(config))
     partial = is_partial(run.pixelization, len(owners.keys))
-    return replace(bands, **pixel_sizes(found, owners), partial=partial, n_maps=1)
+    return replace(bands, **pixel_fields(found, owners), partial=partial, n_maps=1)
 
 
 def component_columns(config: RunConfig, observations: Sequence[Observation]) -> tuple[tuple[int, ...], ...]:

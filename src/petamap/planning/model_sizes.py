@@ -10,7 +10,7 @@ from petacomm.base.distinct import distinct
 from petacomm.costs.forecast import forecast
 from petacomm.costs.occupancy import Occupancy
 from petamap.mapmaking.preconditioning import SAMPLES_PER_VISIT, SAMPLES_PER_VISIT_WITH_TEMPLATES
-from petamap.planning.rank_sizes import pixel_sizes
+from petamap.planning.rank_sizes import pixel_fields
 from petamap.planning.rank_traffic import ExchangedRows, ModelPixels, ModelSizes, RankSizes
 
 
@@ -28,7 +28,7 @@ def model_pixels(run: Occupancy, streams: Occupancy, ranks_per_node: int) -> Mod
     modelled = (streams.keys[streams.key_of] << bits) | streams.holders
     codes = distinct(np.concatenate([own, modelled]).astype(np.int64))
     held = Occupancy.from_codes(codes, bits, run.size)
-    found = pixel_sizes(forecast(held, ranks_per_node), held)
+    found = pixel_fields(forecast(held, ranks_per_node), held)
     to_owners, to_ghosts = found["rows"]["owner"][:2]
     return ModelPixels(found["n_keys"], found["n_chunks"], to_owners, to_ghosts)
 

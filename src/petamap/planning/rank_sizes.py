@@ -83,7 +83,7 @@ class SizeForecast:
             n_nodes=-(-forecast.size // forecast.ranks_per_node),
             ranks_per_node=forecast.ranks_per_node,
             n_stokes=n_stokes,
-            **pixel_sizes(forecast, occupancy),
+            **pixel_fields(forecast, occupancy),
             n_pix=self.run.pixelization.n_pix,
             n_samples=float(max(one.n for one in held)),
             n_gaps=n_gaps,
@@ -150,7 +150,7 @@ def product_columns(kind: str, n_stokes: int) -> int:
     return 1 if kind in _SCALARS else n_stokes
 
 
-def pixel_sizes(forecast: Forecast, occupancy: Occupancy) -> dict[str, Any]:
+def pixel_fields(forecast: Forecast, occupancy: Occupancy) -> dict[str, Any]:
     """Return the fields of `RankSizes` that tell of pixels held, owned and sent.
 
     Parameters
