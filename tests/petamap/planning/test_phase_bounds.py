@@ -252,8 +252,10 @@ def check_case(comm):
         most, tight = bounds[phase.name], near[phase.name]
         told = f"{name}, {reduction}, {comm.size} ranks, {phase.name}: {sent} of {most}, near {tight}"
         assert all(number <= bound for number, bound in zip(sent, most, strict=True)), told
-        if phase.name == "reduction plan" and (reduction == "hierarchical" or name == "field"):
-            continue  # of any keys that nodes may share, or of few, whose directories may be few, too
+        if phase.name == "reduction plan" and reduction == "hierarchical":
+            continue  # of any keys that nodes may share
+        if name == "field" and phase.name != "pointing":
+            continue  # of few pixels, beside which unknown samples count that neighbours need not share
         if "levels" in name and phase.name in OF_THE_MODEL:
             continue
         loose = LOOSE_FIT if phase.name in FITTED else LOOSE
