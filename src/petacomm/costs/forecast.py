@@ -182,6 +182,24 @@ def sharing_counts(counts: RankCounts, messages: PartnerCounts) -> SharingCounts
     )
 
 
+class LargestCounts(NamedTuple):
+    """Counts of the rank that has most of each, in the sample or as the imbalance tells.
+
+    Attributes
+    ----------
+    n_keys, n_owned : float
+    rows : mapping of str to tuple of float
+        Rows sent in each phase, by algorithm.
+    error : float
+        Standard error of the rows of the rank that sends most, relative to these.
+    """
+
+    n_keys: float
+    n_owned: float
+    rows: Mapping[str, tuple[float, ...]]
+    error: float = 0.0
+
+
 @dataclass(frozen=True)
 class Forecast:
     """Forecast of the plans of a reduction.
@@ -204,6 +222,8 @@ class Forecast:
         Rows that a rank sends in an all-reduce, the mean over ranks, by algorithm.
     loads : mapping of str to Load
         Loads by algorithm; without sampling the same as `ReductionPlan.load`.
+    most : LargestCounts
+        What bounds are made of: of a sample, the largest counts of any rank.
     """
 
     size: int
@@ -216,6 +236,7 @@ class Forecast:
     partners_most: Estimate
     rows: Mapping[str, Estimate]
     loads: Mapping[str, Load]
+    most: LargestCounts
 
 
 def forecast(
@@ -294,7 +315,31 @@ def forecast_from_counts(
         partners_most=partners[1],
         rows=_rows(counts, layers, parts, n_global.value, int(node_of[-1]) + 1),
         loads=loads,
+        most=_largest_counts(counts, parts, n_keys, loads, loads_of_ranks),
     )
+
+
+def _largest_counts(
+    counts: RankCounts,
+    parts: SampleParts,
+    n_keys: float,
+    loads: Mapping[str, Load],
+    loads_of_ranks: Mapping[str, Sequence[RankLoad]],
+) -> LargestCounts:
+    """Return the largest counts of any rank, which a sample tells less well than their mean."""
+    rows = {
+        name: tuple(
+            max(phase.rows, float(np.max(of_ranks.rows)))
+            for phase, of_ranks in zip(loads[name], phases, strict=True)
+        )
+        for name, phases in loads_of_ranks.items()
+    }
+    sent = counts.to_owner_rows + counts.to_ghost_rows
+    busiest = sent[:, [int(sent.sum(axis=0).argmax())]]
+    error = jackknife(busiest, parts, mean_over_ranks).relative
+    largest = (float(one.sum(axis=0).max()) for one in (counts.n_keys, counts.n_owned))
+    most_keys, most_owned = largest
+    return LargestCounts(max(n_keys, most_keys), most_owned, rows, error)
 
 
 def _rows(

@@ -30,12 +30,16 @@ def phase_bounds(
 
 
 def bounds_table(plan: RunPlan, measured: SampleTimes | None = None) -> list[str]:
-    """Return the bounds of the best distribution and threads, a line a phase; nothing for a single rank."""
+    """Return the bounds of the best distribution and threads, a line a phase; nothing for a single rank.
+
+    Of a scan that is thinned out they are estimates, and called so.
+    """
     best = plan.best
     if best.forecast.size == 1:
         return []
     bounds, size = phase_bounds(plan, best, measured), best.forecast.size
-    rows = [["sent by a rank at most", "messages", "collectives", "bytes", "messages in all"]]
+    most = "about" if plan.thinning else "at most"
+    rows = [[f"sent by a rank {most}", "messages", "collectives", "bytes", "messages in all"]]
     rows += [
         [name, f"{sent.messages:,.0f}", f"{sent.collectives:,.0f}", _bytes(sent.bytes),
          f"{sent.tree_messages(size):,.0f}"]
@@ -47,6 +51,7 @@ def bounds_table(plan: RunPlan, measured: SampleTimes | None = None) -> list[str
         f"reductions by {_reductions(best.sizes)};",
         "messages to single ranks, and with those inside of collectives, by trees;",
         f"dot products are among the iterations{beside}",
+        *(("estimates, no bounds: the scan was thinned out",) if plan.thinning else ()),
     ]  # fmt: skip
 
 

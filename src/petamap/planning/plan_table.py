@@ -157,7 +157,9 @@ def plan_json(plan: RunPlan, measured: SampleTimes | None = None) -> dict[str, A
             {
                 **_prediction_json(one),
                 "fits": plan.fits(one),
-                "sent_at_most": bounds_json(phase_bounds(plan, one, measured)),
+                "sent_about" if plan.thinning else "sent_at_most": bounds_json(
+                    phase_bounds(plan, one, measured)
+                ),
             }
             for one in plan.predictions
         ],

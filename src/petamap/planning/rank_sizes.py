@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from petacomm.base.distinct import distinct
-from petacomm.costs.forecast import Estimate, Forecast
+from petacomm.costs.forecast import Forecast
 from petacomm.costs.occupancy import Occupancy
 from petacomm.costs.options import ReductionOptions
 from petacomm.reduction import AUTO
@@ -159,10 +159,11 @@ def pixel_fields(forecast: Forecast, occupancy: Occupancy) -> dict[str, Any]:
     occupancy : Occupancy
         Of the pixels of the forecast.
     """
+    n_keys = (1 + _ERRORS * forecast.most.error) * forecast.most.n_keys
     return {
-        "n_keys": forecast.n_keys,
-        "n_owned": _n_owned(forecast, occupancy),
-        "n_chunks": _margin(forecast, "owner") * forecast.n_keys * chunk_share(occupancy),
+        "n_keys": n_keys,
+        "n_owned": _n_owned(forecast),
+        "n_chunks": _margin(forecast, "owner") * n_keys * chunk_share(occupancy),
         "n_held": forecast.n_held,
         "n_global": forecast.n_global.value,
         "rows": {name: _sent_rows(forecast, name) for name in forecast.loads},
@@ -211,31 +212,36 @@ def chunk_share(occupancy: Occupancy) -> float:
     return len(distinct(codes)) / n_pairs
 
 
-def _n_owned(forecast: Forecast, occupancy: Occupancy) -> float:
-    """Return the pixels that the rank with most owns."""
-    mean = forecast.n_global.value / forecast.size
-    if len(occupancy.keys) == round(forecast.n_global.value):
-        return float(np.bincount(occupancy.owner, minlength=forecast.size).max())
-    return mean * max(1.0, forecast.n_keys / max(forecast.n_held, 1.0))
+def _n_owned(forecast: Forecast) -> float:
+    """Return the pixels that the rank with most owns, at most."""
+    mean, most = forecast.n_global.value / forecast.size, forecast.most
+    if not most.error:
+        return most.n_owned
+    as_held = mean * max(1.0, forecast.n_keys / max(forecast.n_held, 1.0))
+    return (1 + _ERRORS * most.error) * max(as_held, most.n_owned)
 
 
 def _sent_rows(forecast: Forecast, name: str) -> tuple[ExchangedRows, ...]:
     """Return what is sent in each phase of an all-reduce at most."""
     margin, most = _margin(forecast, name), forecast.size - 1.0
     return tuple(
-        ExchangedRows(min(most, _plus(forecast.partners_most, phase.messages)), margin * phase.rows)
-        for phase in forecast.loads[name]
+        ExchangedRows(min(most, _messages(forecast, name, phase.messages)), margin * rows)
+        for phase, rows in zip(forecast.loads[name], forecast.most.rows[name], strict=True)
     )
 
 
 def _margin(forecast: Forecast, name: str) -> float:
     """Return how much larger a bound is than an estimate of rows of an algorithm."""
-    return 1 + _ERRORS * forecast.rows[name].relative
+    return 1 + _ERRORS * max(forecast.rows[name].relative, forecast.most.error)
 
 
-def _plus(partners: Estimate, messages: float) -> float:
-    """Return messages with the errors of partners, whole if they are estimated."""
-    return math.ceil(messages * (1 + _ERRORS * partners.relative)) if partners.error else messages
+def _messages(forecast: Forecast, name: str, messages: float) -> float:
+    """Return messages of a phase with the errors of partners, whole; of a sample, any partner may get one."""
+    partners = forecast.partners_most
+    if forecast.most.error and name in ("owner", "pairwise"):
+        messages = max(messages, partners.value)
+    sampled = forecast.most.error or partners.error
+    return math.ceil(messages * (1 + _ERRORS * partners.relative)) if sampled else messages
 
 
 def _cut_ends(distribution: Distribution, n_det: int) -> int:
