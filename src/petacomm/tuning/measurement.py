@@ -23,7 +23,7 @@ from petacomm.mpi.launch import OVERSUBSCRIBED, load_mpi
 from petacomm.tuning.choice import DEFAULT
 from petacomm.tuning.mpich_rules import mpich_candidates
 from petacomm.tuning.openmpi_rules import ENABLED, openmpi_candidates
-from petacomm.tuning.rank_placement import RankPlacement
+from petacomm.tuning.rank_affinity import RankAffinity
 from petacomm.tuning.tool_interface import ToolInterface, loaded_mpi_library
 
 COLLECTIVES = ("allreduce", "bcast", "reduce", "allgather", "alltoall", "reduce_scatter_block", "barrier")
@@ -118,7 +118,7 @@ class CellTimer:
 
     def __init__(self, mpi: Any, tools: ToolInterface, settings: Mapping[str, Mapping[str, int]]) -> None:
         self._mpi, self._tools, self._settings = mpi, tools, settings
-        self._world, self._placement = mpi.COMM_WORLD, RankPlacement(mpi)
+        self._world, self._affinity = mpi.COMM_WORLD, RankAffinity(mpi)
         self._comms = {}
         for name in settings:  # Open MPI chooses when a communicator is made, MPICH at each call
             tools.write(settings[name])
@@ -147,7 +147,7 @@ class CellTimer:
         taken: dict[str, list[FloatArray]] = {name: [] for name in names}
         begin = time.perf_counter()
         for turn in range(_MOST):
-            self._placement.deal()
+            self._affinity.deal()
             for name in names[turn % len(names) :] + names[: turn % len(names)]:
                 taken[name].append(self._round(name, buffers))
             if turn + 1 == _TRIAL:

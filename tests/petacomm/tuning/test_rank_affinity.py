@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from petacomm.tuning import rank_placement
-from petacomm.tuning.rank_placement import RankPlacement
+from petacomm.tuning import rank_affinity
+from petacomm.tuning.rank_affinity import RankAffinity
 
 ROUNDS = 50
 
@@ -14,16 +14,16 @@ ROUNDS = 50
 def placed(monkeypatch, rank, size, cores, of_others=None):
     """Return the cores that a rank of a node is moved to in each round."""
     moved = []
-    monkeypatch.setattr(rank_placement, "allowed_processors", lambda: cores)
-    monkeypatch.setattr(rank_placement.os, "sched_setaffinity", lambda _, to: moved.append(to), raising=False)
+    monkeypatch.setattr(rank_affinity, "allowed_processors", lambda: cores)
+    monkeypatch.setattr(rank_affinity.os, "sched_setaffinity", lambda _, to: moved.append(to), raising=False)
     rest = iter([of_others or cores, 7])  # what rank 0 may use, and the seed that it has drawn
     node = SimpleNamespace(
         rank=rank, size=size, bcast=lambda *_: next(rest), allreduce=lambda value, _: value, Free=lambda: None
     )
     world = SimpleNamespace(Split_type=lambda _: node)
-    placement = RankPlacement(SimpleNamespace(COMM_WORLD=world, COMM_TYPE_SHARED=0, MIN=0))
+    affinity = RankAffinity(SimpleNamespace(COMM_WORLD=world, COMM_TYPE_SHARED=0, MIN=0))
     for _ in range(ROUNDS):
-        placement.deal()
+        affinity.deal()
     assert all(back == cores for back in moved[1::2])  # from where it lies, the system may move it
     return [core for (core,) in moved[::2]]
 

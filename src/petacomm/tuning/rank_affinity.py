@@ -1,4 +1,4 @@
-"""Cores of ranks while collectives are timed: `RankPlacement`."""
+"""Cores of ranks while collectives are timed: `RankAffinity`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from petacomm.base.threads import allowed_processors
 
 
-class RankPlacement:
+class RankAffinity:
     """Ranks of nodes with fewer cores than ranks, dealt to the cores anew in each round.
 
     Which ranks share a core tells as much of the time of a collective as its algorithm does. In one job they
