@@ -191,7 +191,7 @@ class LargestCounts(NamedTuple):
     rows : mapping of str to tuple of float
         Rows sent in each phase, by algorithm.
     error : float
-        Standard error of the rows of the rank that sends most, relative to these.
+        Standard error of what the rank with most sends, holds or owns, relative to it; the largest of these.
     """
 
     n_keys: float
@@ -334,11 +334,10 @@ def _largest_counts(
         )
         for name, phases in loads_of_ranks.items()
     }
-    sent = counts.to_owner_rows + counts.to_ghost_rows
-    busiest = sent[:, [int(sent.sum(axis=0).argmax())]]
-    error = jackknife(busiest, parts, mean_over_ranks).relative
-    largest = (float(one.sum(axis=0).max()) for one in (counts.n_keys, counts.n_owned))
-    most_keys, most_owned = largest
+    sums = counts.to_owner_rows + counts.to_ghost_rows, counts.n_keys, counts.n_owned
+    busiest = [one[:, [int(one.sum(axis=0).argmax())]] for one in sums]
+    error = max(jackknife(one, parts, mean_over_ranks).relative for one in busiest)
+    _, most_keys, most_owned = (float(one.sum()) for one in busiest)
     return LargestCounts(max(n_keys, most_keys), most_owned, rows, error)
 
 
