@@ -74,6 +74,8 @@ def test_what_was_looked_at_is_told(monkeypatch):
     thinned = plan(config, 8, MACHINE, threads=[1], n_threads=1)
     told = thinned.thinning
     assert f"looked at: 2 of 2 lines of sight, one sample of {told.samples:.0f}, " in plan_table(thinned)
+    assert "sent by a rank about" in plan_table(thinned) and "estimates, no bounds" in plan_table(thinned)
+    assert all("sent_about" in one and "sent_at_most" not in one for one in plan_json(thinned)["predictions"])
     assert plan_json(thinned)["thinning"]["n_side"] == told.n_side <= 32
     assert told.samples == pytest.approx(2 * 6 * 3600 * 40 / 1e5, rel=0.3)
 
