@@ -38,6 +38,7 @@ Cell = tuple[str, int]
 # and what else the machine does, far more than rounds in a job: many short ones tell more than few long ones.
 _PAIRS = 8
 _ROUNDS = 4  # of a cell in such a job, at least
+_CONTROLS = 8  # cells without a rule in such a job, of which one knows how fast the machine is
 _LATER = 6  # jobs in which the best algorithms are timed again
 _BEST = 3  # algorithms of a cell that are
 _HEAD = ("ranks", "library", "kind", "settings", "wrong", "commutative")
@@ -65,7 +66,8 @@ class Tuning:
     later : mapping of (str, int) to (sequence of mapping of str to sequence of float)
         Seconds of rounds in later jobs, of the best algorithms.
     checked : mapping of (str, int) to sequence of float
-        Time without the rules by that with them, for each pair of jobs after the choices.
+        Time without the rules by that with them, for each pair of jobs after the choices, by the same of
+        cells that no rule changes.
     refused : mapping of (str, int) to sequence of float
         The same for cells whose choice jobs with the rules did not confirm.
     wrong : sequence of str
@@ -277,20 +279,49 @@ def _compared(
     if not gains:
         return gains
     variables = write_rules(tuning, scratch)
+    controls = control_cells(tuning)
+    request = {"cells": [*cells, *controls], "forced": False, "seconds": seconds / 16, "rounds": _ROUNDS}
     progress.begin(phase, 2 * _PAIRS, "jobs")
     for pair in range(_PAIRS):
         taken = {}
         for with_rules in (bool(pair % 2), not pair % 2):
-            added = variables if with_rules else {}
-            request = {"cells": list(gains), "forced": False, "seconds": seconds / 16, "rounds": _ROUNDS}
             with in_phase(phase):
-                result = _measured(launcher, scratch, request, added)
-            taken[with_rules] = [float(np.median(cell["times"][DEFAULT])) for cell in result["cells"]]
+                result = _measured(launcher, scratch, request, variables if with_rules else {})
+            taken[with_rules] = {
+                (cell["collective"], cell["size"]): float(np.median(cell["times"][DEFAULT]))
+                for cell in result["cells"]
+            }
             progress.advance(1)
-        for cell, own, ruled in zip(gains, taken[False], taken[True], strict=True):
-            gains[cell].append(own / ruled)
+        for cell, gain in controlled_gains(taken[False], taken[True], controls).items():
+            gains[cell].append(gain)
     progress.end()
     return gains
+
+
+def control_cells(tuning: Tuning) -> list[Cell]:
+    """Return cells without a rule, evenly of all."""
+    without = [cell for cell in tuning.times if cell not in tuning.chosen]
+    places = np.linspace(0, len(without) - 1, min(_CONTROLS, len(without)))
+    return [without[round(place)] for place in places]
+
+
+def controlled_gains(
+    own: Mapping[Cell, float], ruled: Mapping[Cell, float], controls: Sequence[Cell]
+) -> dict[Cell, float]:
+    """Return the gains of rules in a pair of jobs, by the median gain of cells that no rule changes.
+
+    Of two jobs, one may be slower in all that it does, for what else the machine does meanwhile.
+
+    Parameters
+    ----------
+    own, ruled : mapping of (str, int) to float
+        Seconds of each cell in the job without rules and in that with them.
+    controls : sequence of (str, int)
+        Cells that no rule changes.
+    """
+    gains = {cell: own[cell] / ruled[cell] for cell in own}
+    control = float(np.median([gains[cell] for cell in controls] or [1.0]))
+    return {cell: gain / control for cell, gain in gains.items() if cell not in controls}
 
 
 def withdraw_choices(tuning: Tuning, gains: Mapping[Cell, Sequence[float]]) -> None:

@@ -15,7 +15,7 @@ from petacomm.recording.recording import CALLS, COLLECTIVES, MESSAGES, RankGroup
 from petacomm.tuning import AlgorithmChoice, Tuning
 from petacomm.tuning.measurement import oversubscription_settings
 from petacomm.tuning.tool_interface import mapped_mpi_library
-from petacomm.tuning.tuning_job import withdraw_choices
+from petacomm.tuning.tuning_job import control_cells, controlled_gains, withdraw_choices
 from petacomm.tuning.tuning_table import environment_text, job_savings, saving_table, tuning_table
 
 NAMES = ("default", "ring", "tree k=2")
@@ -185,3 +185,20 @@ def test_choices_that_jobs_with_the_rules_do_not_confirm_are_withdrawn():
     withdraw_choices(tuning, {cell: [1.5, 0.9, 0.98]})
     assert not tuning.chosen and tuning.is_withdrawn(cell) and tuning.refused == {cell: [1.5, 0.9, 0.98]}
     assert "withdrawn" in tuning_table(tuning) and tuning.checked_gain(("barrier", 0)) == 1.0
+
+
+def test_gains_are_by_those_of_cells_that_no_rule_changes():
+    own = {("bcast", 8): 4.0, ("barrier", 0): 1.0, ("reduce", 8): 3.0, ("reduce", 64): 8.0}
+    ruled = {("bcast", 8): 4.0, ("barrier", 0): 2.0, ("reduce", 8): 3.0, ("reduce", 64): 16.0}
+    controls = [("barrier", 0), ("reduce", 64)]  # in a job that took twice as long
+    assert controlled_gains(own, ruled, controls) == {("bcast", 8): 2.0, ("reduce", 8): 2.0}
+    assert controlled_gains(own, ruled, [])[("reduce", 64)] == 0.5
+
+
+def test_controls_are_cells_without_a_rule():
+    tuning = made_tuning()
+    ruled = set(tuning.chosen)
+    controls = control_cells(tuning)
+    assert set(controls) == set(tuning.times) - ruled
+    tuning.times = {("reduce", size): {} for size in range(100)}
+    assert len(control_cells(tuning)) == 8 and control_cells(tuning)[::7] == [("reduce", 0), ("reduce", 99)]
