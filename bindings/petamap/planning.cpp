@@ -1,6 +1,7 @@
 #include <nanobind/stl/optional.h>
 
 #include "petamap/mapmaking/weights.h"
+#include "petamap/planning/holders.h"
 #include "petamap/planning/pixel_coverage.h"
 #include "pointing_views.h"
 
@@ -87,6 +88,56 @@ std::int64_t cover_pixels(const PointingArguments& arguments, In<double> grid_nu
     return totals.outside;
 }
 
+planning::HeldPixels held_pixels(const In<std::int32_t>& pixels, const In<std::int64_t>& ranks,
+                                 const In<std::int64_t>& begins, const In<std::int64_t>& ends,
+                                 std::int64_t n_pixels) {
+    const std::size_t n = ranks.shape(0);
+    require(begins.shape(0) == n && ends.shape(0) == n, "begins, ends: of each rank's run");
+    for (std::size_t i = 0; i < n; ++i) {
+        require(begins.data()[i] >= 0 && begins.data()[i] <= ends.data()[i] &&
+                    ends.data()[i] <= length(pixels.shape(0)),
+                "begins, ends: pixels that there are");
+        require(ranks.data()[i] >= (i ? ranks.data()[i - 1] : 0) && ranks.data()[i] < std::int64_t{1} << 31,
+                "ranks: increasing, less than 2^31");
+    }
+    for (std::size_t i = 0; i < pixels.shape(0); ++i)
+        require(pixels.data()[i] >= 0 && pixels.data()[i] < n_pixels, "pixels: less than their number");
+    return {pixels.data(), ranks.data(), begins.data(), ends.data(), length(n)};
+}
+
+// counts[p] ranks hold pixel p.
+void count_holders(In<std::int32_t> pixels, In<std::int64_t> ranks, In<std::int64_t> begins,
+                   In<std::int64_t> ends, Out<std::int64_t> counts) {
+    const auto n = length(counts.shape(0));
+    const auto held = held_pixels(pixels, ranks, begins, ends, n);
+    nb::gil_scoped_release release;
+    std::int64_t* count = counts.data();
+    std::fill_n(count, n, 0);
+    planning::for_each_holder(held, n, [&](std::int32_t pixel, std::int32_t) { ++count[pixel]; });
+}
+
+// The ranks that hold pixel p, increasing, go to holders[places[p]] and what follows; places[p] becomes
+// their end.
+void fill_holders(In<std::int32_t> pixels, In<std::int64_t> ranks, In<std::int64_t> begins,
+                  In<std::int64_t> ends, Out<std::int64_t> places, Out<std::int32_t> holders) {
+    const auto n = length(places.shape(0)), most = length(holders.shape(0));
+    const auto held = held_pixels(pixels, ranks, begins, ends, n);
+    for (std::int64_t i = 0; i < n; ++i) require(places.data()[i] >= 0, "places: not negative");
+    bool fits = true;
+    {
+        nb::gil_scoped_release release;
+        std::int64_t* place = places.data();
+        std::int32_t* holder = holders.data();
+        planning::for_each_holder(held, n, [&](std::int32_t pixel, std::int32_t rank) {
+            if (place[pixel] < most)
+                holder[place[pixel]++] = rank;
+            else
+                fits = false;
+        });
+    }
+    require(fits, "holders: room for all");
+}
+
 }  // namespace
 
 NB_MODULE(_planning, module) {
@@ -97,4 +148,10 @@ NB_MODULE(_planning, module) {
         nb::arg("ranges").noconvert(), nb::arg("seen").noconvert(), nb::arg("counts").noconvert(),
         nb::arg("alike"), nb::arg("summed").noconvert().none() = nb::none(),
         nb::arg("sums").noconvert().none() = nb::none(), nb::arg("n_stokes") = 1, nb::arg("scale") = 1.0);
+    module.def("count_holders", bindings::apart(count_holders), nb::arg("pixels").noconvert(),
+               nb::arg("ranks").noconvert(), nb::arg("begins").noconvert(), nb::arg("ends").noconvert(),
+               nb::arg("counts").noconvert());
+    module.def("fill_holders", bindings::apart(fill_holders), nb::arg("pixels").noconvert(),
+               nb::arg("ranks").noconvert(), nb::arg("begins").noconvert(), nb::arg("ends").noconvert(),
+               nb::arg("places").noconvert(), nb::arg("holders").noconvert());
 }

@@ -231,6 +231,12 @@ def _small() -> dict[str, dict[str, Callable[[], list[Any]]]]:
                 pointing(), GRID, 2, full(48, I32), pointing(50), GRID, full(192, U8, 1), 4,
                 numbers(0, 0, 90, 2, 50, 200).reshape(2, 3), full(240, I32), full(2, I64), False,
             ],
+            "count_holders": lambda: [
+                full(20, I32, 3), full(3, I64), full(3, I64), full(3, I64, 9), full(5, I64),
+            ],
+            "fill_holders": lambda: [
+                full(20, I32, 3), full(3, I64), full(3, I64), full(3, I64, 9), full(5, I64), full(7, I32),
+            ],
         },
         "simulation": {
             "philox4x32": lambda: [full((5, 4), U32), full(2, U32), full((5, 4), U32)],

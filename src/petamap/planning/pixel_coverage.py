@@ -7,8 +7,8 @@ once. The pixels of a rank, in any of the distributions, are those of its ranges
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
@@ -23,7 +23,7 @@ from petacomm.base.threads import map_threads
 from petacomm.base.typing import Int32Array, Int64Array
 from petacomm.costs.occupancy import Occupancy
 from petacomm.mpi import Communicator, SerialCommunicator, agree_on_errors
-from petacomm.sharing.sharing_graph import expand_groups
+from petacomm.sharing.sharing_graph import expand_groups, offsets_from_counts
 from petamap.data.observation import Observation
 from petamap.data.parts import NO_PART
 from petamap.mapmaking.distribution import distribute
@@ -37,9 +37,8 @@ from petamap.pointing.boresight import Boresight
 from petamap.pointing.compressed import CompressedPointing
 from petamap.pointing.protocol import Pointing
 
-# Time samples per batch, and pairs of pixel and rank sorted at a time.
+# Time samples per batch.
 _BATCH = 1 << 22
-_SORT_BATCH = 1 << 24
 # Batches of a rank where several share the work.
 _BATCHES_A_RANK = 4
 # Ratio of the largest speed of the pointing, interpolated by cubics, to its mean between two knots.
@@ -105,29 +104,16 @@ class PixelCoverage:
         """
         begins = self.offsets[np.searchsorted(self.edges, distribution.begin)]
         ends = self.offsets[np.searchsorted(self.edges, distribution.end)]
-        bits = max(1, int(distribution.size - 1).bit_length())
-        parts = [np.zeros(0, np.int64)]
-        for first, last in _rank_batches(distribution.ranks, ends - begins):
-            counts = ends[first:last] - begins[first:last]
-            pieces = [self.pixels[b:e] for b, e in zip(begins[first:last], ends[first:last], strict=True)]
-            codes = np.concatenate(pieces).astype(np.int64) << bits
-            codes |= np.repeat(distribution.ranks[first:last], counts)
-            parts.append(distinct(codes))
-        codes = np.concatenate(parts)
-        codes.sort()
-        found = Occupancy.from_codes(codes, bits, distribution.size)
-        return replace(found, keys=self.sample.keys(found.keys))
-
-
-def _rank_batches(ranks: Int64Array, counts: Int64Array) -> Iterator[tuple[int, int]]:
-    """Iterate over ranges of segments of complete ranks, with about `_SORT_BATCH` pixels each."""
-    edges = np.append(np.flatnonzero(np.diff(ranks, prepend=-1)), len(ranks))
-    sums = np.append(0, np.cumsum(counts))[edges]
-    first = 0
-    while first < len(edges) - 1:
-        last = max(first + 1, int(np.searchsorted(sums, sums[first] + _SORT_BATCH)) - 1)
-        yield int(edges[first]), int(edges[last])
-        first = last
+        runs = (self.pixels, distribution.ranks, begins, ends)
+        counts = np.zeros(int(self.pixels.max(initial=-1)) + 1, np.int64)
+        kernels.count_holders(*runs, counts)
+        offsets = offsets_from_counts(counts)
+        holders = np.empty(offsets[-1], np.int32)
+        kernels.fill_holders(*runs, offsets[:-1].copy(), holders)
+        held = np.flatnonzero(counts)
+        return Occupancy(
+            self.sample.keys(held), np.append(offsets[held], offsets[-1]), holders, distribution.size
+        )
 
 
 def compute_pixel_coverage(

@@ -4,15 +4,23 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from made_scans import CUTS, ground, satellite
 
 from petacomm.base.progress import SilentProgress
+from petacomm.costs.occupancy import Occupancy
 from petamap.mapmaking.distribution import distribute
 from petamap.mapmaking.projection import Projection
 from petamap.mapmaking.split_parts import split_parts
 from petamap.planning.node_samples import rank_pixels
-from petamap.planning.pixel_coverage import _PixelExpander, compute_pixel_coverage
-from petamap.planning.rank_samples import distribute_samples
+from petamap.planning.pixel_coverage import (
+    LookedAtRanges,
+    PixelCoverage,
+    _PixelExpander,
+    compute_pixel_coverage,
+)
+from petamap.planning.rank_samples import SampleDistribution, distribute_samples
 from petamap.planning.scanned_run import ScannedRun
 from petamap.planning.sky_regions import draw_sky_sample, full_sky_sample
 from petamap.sky.healpix import Healpix
@@ -132,3 +140,29 @@ def test_what_a_rank_holds_may_end_in_the_margin(more):
     share = layout.local_blocks(np.arange(layout.n_blocks))
     whole = Projection(run.observations, layout, share, run.pixelization, Stokes.I).keys()
     np.testing.assert_array_equal(np.unique(coverage.occupancy(distribution).keys), whole)
+
+
+@given(
+    st.lists(st.sets(st.integers(0, 767), max_size=40), min_size=1, max_size=12),
+    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 11), st.integers(1, 5)), max_size=8),
+)
+def test_holders_of_pixels_are_ranks_with_a_range_that_has_them(pixels, segments):
+    n, sky = len(pixels), full_sky_sample(Healpix(8, nest=True))
+    segments = sorted((rank, min(first, n - 1), min(first + more, n)) for rank, first, more in segments)
+    ranks, begin, end = (
+        (np.array(column, np.int64) for column in zip(*segments, strict=True))
+        if segments
+        else [np.zeros(0, np.int64)] * 3
+    )
+    coverage = PixelCoverage(
+        sky, np.arange(n + 1), np.cumsum([0, *map(len, pixels)]),
+        np.array([p for one in pixels for p in sorted(one)], np.int32),
+        LookedAtRanges(*[np.zeros(0, np.int64)] * 3),
+    )  # fmt: skip
+    found = coverage.occupancy(SampleDistribution(6, ranks, 0 * ranks, begin, end))
+    held = [set() for _ in range(6)]
+    for rank, first, last in segments:
+        held[rank].update(*pixels[first:last])
+    expected = Occupancy.from_rank_keys([np.array(sorted(one), np.int64) for one in held])
+    for name in ("keys", "offsets", "holders", "size"):
+        assert np.array_equal(getattr(found, name), getattr(expected, name))
