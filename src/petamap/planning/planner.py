@@ -174,9 +174,12 @@ class Planner:
         splits = scan_splits(self.config, self.run, sample, looked_at, *how)
         self.unused = scan.unused
         auxiliary = self._look_at_auxiliary(distributions, scan, whole)
+        for threads in self._threads():  # found here, as it tells of its own progress
+            self._gathered_bytes(-(-self.cores // threads))
         predictions: list[RunPrediction] = []
         for distribution, samples, others in zip(distributions, held, auxiliary, strict=True):
             own, *of_splits = (self._ranked(one, samples, modelled) for one in (scan, *splits))
+            self.progress.begin("messages and memory", float(len(self._threads())), "choices")
             for threads in self._threads():
                 of_ranks = own.held(threads)
                 one = self._prediction(distribution, of_ranks, threads, own.occupancy, own.ranks, sample)
@@ -187,6 +190,8 @@ class Planner:
                 predictions.append(
                     replace(one, sizes=replace(one.sizes, splits=tuple(sizes), auxiliary=made))
                 )
+                self.progress.advance(1.0)
+            self.progress.end()
         return predictions, sample
 
     def _ranked(
