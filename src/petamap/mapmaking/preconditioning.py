@@ -45,7 +45,6 @@ _MOST_CONNECTED, _MOST_COMMON = 2048, 1 << 22
 # each with half of these.
 _VISIT_BYTES, _GAP_BYTES, _KNOT_BYTES = 23, 9, 140
 _GAP_VECTOR_BYTES, _KNOT_VECTOR_BYTES = 24, 16
-_MOST_COPIES = 2
 
 
 @dataclass(frozen=True)
@@ -98,15 +97,25 @@ class PreconditionerPlan:
         )
 
 
-def bytes_a_sample(knots: float) -> float:
-    """Return the bytes of two levels a sample at most, with so many knots a sample and without gaps."""
-    n_visits = _MOST_COPIES * (1 / SAMPLES_PER_VISIT + knots)
+def fewest_samples_per_visit(templates: bool) -> float:
+    """Return the samples that a visit of the model should have at least, in the mean."""
+    return SAMPLES_PER_VISIT_WITH_TEMPLATES if templates else SAMPLES_PER_VISIT
+
+
+def n_copies(n_ranks: int) -> int:
+    """Return how often visits and gaps are held: twice where whole streams are dealt to ranks anew."""
+    return min(n_ranks, 2)
+
+
+def bytes_a_sample(knots: float, visits: float, n_ranks: int) -> float:
+    """Return the bytes of two levels a sample, with so many knots and visits a sample and without gaps."""
+    n_visits = n_copies(n_ranks) * (visits + knots)
     return _VISIT_BYTES * n_visits + (_KNOT_BYTES + _KNOT_VECTOR_BYTES) * knots
 
 
-def bytes_a_gap() -> int:
-    """Return the bytes of two levels for a gap at most."""
-    return _MOST_COPIES * (_GAP_BYTES + _GAP_VECTOR_BYTES)
+def bytes_a_gap(n_ranks: int) -> int:
+    """Return the bytes of two levels for a gap."""
+    return n_copies(n_ranks) * (_GAP_BYTES + _GAP_VECTOR_BYTES)
 
 
 def plan_preconditioner(
@@ -135,7 +144,7 @@ def plan_preconditioner(
         noises, modes = _fitted(projection, noise, comm)
     else:
         noises, modes = destriping, []
-    least = SAMPLES_PER_VISIT_WITH_TEMPLATES if amplitudes else SAMPLES_PER_VISIT
+    least = fewest_samples_per_visit(amplitudes is not None)
     level, per_visit = _choose_level(projection, least, comm)
     blocks = projection.local.blocks
     steps = np.array([one.step for one in noises], np.int64)[blocks[:, 5]]
@@ -149,7 +158,7 @@ def plan_preconditioner(
         )
         templates = replace(templates, beside=templates.beside + SLOW_BYTES * projection.local.n_out)
     return PreconditionerPlan(
-        kind, noises, modes, level, n_visits, n_gaps, n_knots, min(comm.size, _MOST_COPIES),
+        kind, noises, modes, level, n_visits, n_gaps, n_knots, n_copies(comm.size),
         destripes=destriping is not None, common_beside=are_many(terms), templates=templates,
     )  # fmt: skip
 

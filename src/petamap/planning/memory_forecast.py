@@ -24,7 +24,7 @@ from petamap.mapmaking.memory import (
 )
 from petamap.mapmaking.noise_estimate import RIGHT_HAND_SIDES, stream_bytes, streams_at_once
 from petamap.mapmaking.own_temperature import with_temperature
-from petamap.mapmaking.preconditioning import SAMPLES_PER_VISIT, bytes_a_gap, has_templates
+from petamap.mapmaking.preconditioning import bytes_a_gap, has_templates
 from petamap.mapmaking.slabs import is_partial
 from petamap.mapmaking.split_parts import split_parts
 from petamap.mapmaking.stream_terms import StreamTerms
@@ -105,9 +105,9 @@ class MemoryForecast:
         template = self._template_bytes(forecast, layout.margin)
         # the model of two levels has gaps of whole streams
         margins = 2 * layout.margin * len(layout.streams) // forecast.size
-        two_level = self.preconditioner.bytes_a_sample * held.n
+        two_level = self.preconditioner.bytes_a_sample(forecast.size) * held.n
         if self.preconditioner.knots:
-            two_level += bytes_a_gap() * (margins + n_flagged)
+            two_level += bytes_a_gap(forecast.size) * (margins + n_flagged)
         slow = SLOW_BYTES * held.n if template.kept and self.preconditioner.knots else 0
         maps, writing = map_bytes(sizes)
         bands = self._bands_bytes(sizes)
@@ -180,8 +180,8 @@ class MemoryForecast:
 
     def _template_bytes(self, forecast: Forecast, margin: int) -> TemplateBytes:
         """Return the bytes of the model of templates: of whole streams, dealt to the ranks."""
-        knots = self.preconditioner.knots
-        return self._model_bytes(forecast.size, margin, knots, 1 / SAMPLES_PER_VISIT + knots, forecast.n_keys)
+        knots, visits = self.preconditioner.knots, self.preconditioner.visits
+        return self._model_bytes(forecast.size, margin, knots, visits + knots, forecast.n_keys)
 
     def _model_bytes(
         self, size: int, margin: int, knots: float, visits: float = 0.0, n_pixels: float = 0.0

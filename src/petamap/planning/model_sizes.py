@@ -9,7 +9,7 @@ import numpy as np
 from petacomm.base.distinct import distinct
 from petacomm.costs.forecast import forecast
 from petacomm.costs.occupancy import Occupancy
-from petamap.mapmaking.preconditioning import SAMPLES_PER_VISIT, SAMPLES_PER_VISIT_WITH_TEMPLATES
+from petamap.mapmaking.preconditioning import fewest_samples_per_visit
 from petamap.planning.rank_sizes import pixel_fields
 from petamap.planning.rank_traffic import ExchangedRows, ModelPixels, ModelSizes, RankSizes
 
@@ -44,7 +44,7 @@ def with_model_sizes(sizes: RankSizes, streams: RankSizes | None, knots: float) 
         Of the model, a sample.
     """
     like = streams or sizes
-    least = SAMPLES_PER_VISIT_WITH_TEMPLATES if sizes.amplitudes else SAMPLES_PER_VISIT
+    least = fewest_samples_per_visit(bool(sizes.amplitudes))
     n_knots = sizes.n_samples * knots + 2 * sizes.streams.n_held
     pixels = sizes.modelled or _pixels_at_most(sizes, like)
     model = ModelSizes(pixels, sizes.n_samples / least + n_knots, n_knots, 2 * like.n_gaps)

@@ -22,6 +22,7 @@ from petamap.planning.cut_pixels import UnusedSamples
 from petamap.planning.distribution_choice import gathered_bytes
 from petamap.planning.map_scan import MAX_SAMPLES, MapScan, RankedMaps, scan_maps, scan_splits
 from petamap.planning.memory_forecast import MemoryForecast
+from petamap.planning.pixel_visits import visits_a_sample
 from petamap.planning.preconditioner_forecast import forecast_preconditioner
 from petamap.planning.rank_samples import (
     HeldSamples,
@@ -78,9 +79,10 @@ class Planner:
     def __post_init__(self) -> None:
         self.run = self.opened = ScannedRun.open(self.config)
         self.stokes = Stokes(self.config.map.stokes)
-        self.preconditioner = forecast_preconditioner(self.config, self.run.observations, self.run.bands)
         self.unused = UnusedSamples(flagged=self.flagged)
         self.thins = self.fraction is None and self._is_large and ThinnedScan.possible(self.config, self.run)
+        run, visits = self.run, 1.0 if self.thins else visits_a_sample(self.run)
+        self.preconditioner = forecast_preconditioner(self.config, run.observations, run.bands, visits)
         if self.run.layout.n_blocks < self.cores:
             raise ConfigError(
                 f"{self.run.layout.n_blocks} blocks of data for {self.cores} ranks",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from petamap.mapmaking.preconditioning import (
     BLOCK_DIAGONAL,
     TWO_LEVEL,
     bytes_a_sample,
+    fewest_samples_per_visit,
     has_templates,
     is_steep,
 )
@@ -44,15 +45,17 @@ class PreconditionerForecast:
         None where the data decide.
     knots : float
         Knots a sample of the model of two levels; 0 of others.
+    visits : float
+        Visits of pixels a sample of that model, at most.
     """
 
     kind: str | None
     knots: float = 0.0
+    visits: float = 1.0
 
-    @property
-    def bytes_a_sample(self) -> float:
-        """Memory that it takes at most for a sample of a rank, without gaps."""
-        return bytes_a_sample(self.knots) if self.knots else 0.0
+    def bytes_a_sample(self, n_ranks: int) -> float:
+        """Return what it takes for a sample of a rank, without gaps."""
+        return bytes_a_sample(self.knots, self.visits, n_ranks) if self.knots else 0.0
 
     @property
     def iteration(self) -> tuple[float, float]:
@@ -72,7 +75,7 @@ class PreconditionerForecast:
         least, most = self.iteration
         first, last = self.set_up
         return (
-            f"{name}, at most {self.bytes_a_sample:.2g} bytes a sample, counted in;\n"
+            f"{name}, at most {self.bytes_a_sample(2):.2g} bytes a sample, counted in;\n"
             f"an iteration takes {least:.1f} to {most:.1f} times that of block-diagonal, "
             f"its set-up {first:.0f} to {last:.0f} of these"
         )
@@ -89,7 +92,7 @@ def _between(
 
 
 def forecast_preconditioner(
-    config: RunConfig, observations: Sequence[Observation], bands: StreamBands
+    config: RunConfig, observations: Sequence[Observation], bands: StreamBands, visits: float = 1.0
 ) -> PreconditionerForecast:
     """Return the preconditioner that a run will have, of which no data are read.
 
@@ -99,7 +102,17 @@ def forecast_preconditioner(
     observations : sequence of Observation
     bands : StreamBands
         Of their streams.
+    visits : float
+        Visits of the map's pixels a sample; the model takes coarser ones where these are too many.
     """
+    found = _forecast(config, observations, bands)
+    most = 1 / fewest_samples_per_visit(has_templates(observations))
+    return replace(found, visits=min(visits, most))
+
+
+def _forecast(
+    config: RunConfig, observations: Sequence[Observation], bands: StreamBands
+) -> PreconditionerForecast:
     if config.solver.binned_only:
         return _SIMPLE
     kind: str | None = config.solver.preconditioner

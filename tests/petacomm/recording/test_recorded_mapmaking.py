@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from cases import cases
 from recorded import byte_matrix, record_python
 
 ITERATIONS = """\
@@ -52,8 +53,9 @@ if rank == 0:
 """
 
 
-@pytest.mark.parametrize("reduction", ["owner", "pairwise"])
-@pytest.mark.parametrize("n_ranks", [2, 5])
+@pytest.mark.parametrize(
+    ("n_ranks", "reduction"), cases((2, "owner"), (5, "pairwise"), long=[(2, "pairwise"), (5, "owner")])
+)
 def test_iterations_send_what_the_plans_of_their_reductions_say(tmp_path, reduction, n_ranks):
     recording = record_python(tmp_path, n_ranks, ITERATIONS.format(reduction=reduction))
     sources, targets, n_bytes = json.loads((tmp_path / "expected.json").read_text())

@@ -83,6 +83,7 @@ def test_text_of_a_small_trace():
     ]  # fmt: skip
 
 
+@pytest.mark.long
 def test_smpi_replays_all_of_them(tmp_path):
     if shutil.which("smpirun") is None:
         pytest.skip("no SimGrid: apt install libsimgrid-dev")

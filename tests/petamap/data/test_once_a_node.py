@@ -16,6 +16,7 @@ import h5py
 import numpy as np
 import pytest
 from astropy.io import fits
+from cases import cases
 from made_observations import White, flags_of, observation, signal_of
 from mpi import run_ranks
 
@@ -193,7 +194,7 @@ def files(tmp_path_factory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("n_ranks, per_node", [(1, ""), (2, ""), (3, ""), (3, "2"), (5, "2")])
+@pytest.mark.parametrize(("n_ranks", "per_node"), cases((1, ""), (3, ""), (5, "2"), long=[(2, ""), (3, "2")]))
 def test_each_node_opens_a_file_once(n_ranks, per_node, files, monkeypatch):
     monkeypatch.setenv("ONCE_A_NODE", str(files))
     if per_node:

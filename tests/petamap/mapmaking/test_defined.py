@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases import cases
 from mpi import launch, run_ranks
 from small_runs import one_detector, run_on
 from small_systems import Bad, Models, Samples, dense, recorded
@@ -216,18 +217,20 @@ def pixel_outside_on_one_rank(comm):
     run_on([made], comm.bcast(tempfile.mkdtemp()), comm, **NUMBERED)
 
 
-@pytest.mark.parametrize("n_ranks", [1, 3])
+FAULTS = {
+    late_sample_is_not_finite: (3, "observation made, detector d1, sample 8999"),
+    noise_of_the_last_detector_is_none: (3, "detector d1"),
+    folder_cannot_be_made: (5, "/proc/petamap"),
+    pixel_outside_on_one_rank: (3, "sample 8990"),
+}
+
+
 @pytest.mark.parametrize(
-    ("function", "code", "words"),
-    [
-        (late_sample_is_not_finite, 3, "observation made, detector d1, sample 8999"),
-        (noise_of_the_last_detector_is_none, 3, "detector d1"),
-        (folder_cannot_be_made, 5, "/proc/petamap"),
-        (pixel_outside_on_one_rank, 3, "sample 8990"),
-    ],
+    ("function", "n_ranks"),
+    cases(*((fault, 3) for fault in FAULTS), long=[(fault, 1) for fault in FAULTS]),
 )
-def test_one_message_ends_all_ranks(function, code, words, n_ranks):
-    ended = launch(function, n_ranks)
+def test_one_message_ends_all_ranks(function, n_ranks):
+    ended, (code, words) = launch(function, n_ranks), FAULTS[function]
     lines = [line for line in ended.err.splitlines() if line.startswith("petamap: error")]
     assert len(lines) == 1 and words in lines[0], ended.err
     assert "Traceback" not in ended.err and "RuntimeWarning" not in ended.err

@@ -96,7 +96,7 @@ def measured(*arguments):
         ("keep", 2, N_SAMP // 4, "clean", 256, 16),
         ("recompute", 2, N_SAMP // 4, "clean", 16, 1),
         ("recompute", 2, N_SAMP // 4, "clean", 1024, 1),  # most samples are in pixels that are cut
-        ("keep", 1, N_SAMP // 2, "estimated", 16, 16),
+        pytest.param("keep", 1, N_SAMP // 2, "estimated", 16, 16, marks=pytest.mark.long),
     ],
 )
 def test_peak_is_as_predicted(pointing, threads, n_samp, flagged, n_side, most):

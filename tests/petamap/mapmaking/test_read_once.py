@@ -11,6 +11,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from cases import cases
 from mpi import run_ranks
 
 from petacomm.mpi import SerialCommunicator
@@ -162,7 +163,7 @@ def check_samples(comm, found, passes=1):
         assert once <= nodes <= once + 2 * passes * N_DET * comm.size * (700 + 2 * 64)
 
 
-@pytest.mark.parametrize(("n_ranks", "per_node"), [(1, ""), (2, ""), (3, ""), (5, ""), (4, "2")])
+@pytest.mark.parametrize(("n_ranks", "per_node"), cases((1, ""), (3, ""), (4, "2"), long=[(2, ""), (5, "")]))
 def test_each_sample_is_read_once_a_run_and_node(n_ranks, per_node, monkeypatch):
     if per_node:
         monkeypatch.setenv("PETAMAP_RANKS_PER_NODE", per_node)

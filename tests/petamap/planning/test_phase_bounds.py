@@ -262,7 +262,7 @@ def check_case(comm):
         assert tight.bytes <= max(loose * sent.bytes, FEW_BYTES), told
 
 
-QUICK = ("noise", "temperature", "filter", "components", "plate", "modes", "volume")
+QUICK = ("filter", "components", "modes", "volume")
 LONG = [
     *((name, 3, "owner", 3) for name in (*AUXILIARY, *SOURCES) if name not in QUICK),
     *((name, 8, "owner", 8) for name in (*AUXILIARY, *SOURCES)),

@@ -245,6 +245,7 @@ kind = "noise"
 """
 
 
+@pytest.mark.long
 def test_from_time_streams_to_the_likelihood(tmp_path, capsys, monkeypatch):
     """The map-maker's covariance is that of its noise, and the command takes it."""
     monkeypatch.chdir(tmp_path)

@@ -74,6 +74,7 @@ def test_pure_b(runs):
     assert not any("soft edges" in note for note in measure_bandpowers(runs[0], wide).notes)
 
 
+@pytest.mark.long
 def test_cross_spectra_have_no_bias(runs):
     found = measure_bandpowers(runs[0], CHOICES, runs[1])
     for name in found.bandpowers.names:
