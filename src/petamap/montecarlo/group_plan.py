@@ -14,6 +14,7 @@ from petacomm.topology import Machine
 from petamap.data.config import RunConfig
 from petamap.mapmaking.distribution import Distribution, find_distribution
 from petamap.montecarlo.draws import MAPPED_PARTS
+from petamap.montecarlo.requirements import require_realizations
 from petamap.planning.plan import plan
 from petamap.planning.scanned_run import ScannedRun
 from petamap.simulation.sky_costs import SkyCosts
@@ -319,11 +320,10 @@ def plan_montecarlo(
     Raises
     ------
     ConfigError
-        If the map is not HEALPix, the machine has fewer cores, or no group has data for all of its ranks.
+        If the Monte Carlo would be refused, the machine has fewer cores, or no group has data for all of its
+        ranks.
     """
-    if config.map.pixelization != "healpix":
-        what = f"spectra need HEALPix pixels, not {config.map.pixelization}"
-        raise ConfigError(what, mend='map.pixelization = "healpix"')
+    require_realizations(config)
     wish = config.montecarlo.groups
     counts = [min(wish, cores)] if wish else group_counts(cores, config.montecarlo.realizations)
     blocks = ScannedRun.open(config).layout.n_blocks

@@ -22,12 +22,11 @@ from petacomm.cli.shown_progress import shown_progress
 from petacomm.mpi import Communicator, agree, agree_on_errors, share_on_nodes, spread_on_nodes
 from petacomm.mpi.agreement import is_agreed
 from petamap.data import run_summary as summary
-from petamap.data.config import RunConfig, SignalParts, open_signal_parts, require_configuration
+from petamap.data.config import RunConfig, SignalParts, require_configuration
 from petamap.data.given_communicator import given_communicator
 from petamap.data.observation import Observation
 from petamap.data.run_summary import RankStatistics, Summary
 from petamap.mapmaking.checkpoint import ColumnCheckpoint, JobCheckpoints
-from petamap.mapmaking.own_temperature import needs_own_temperature
 from petamap.mapmaking.setup import RunSetup
 from petamap.mapmaking.stop_rule import SolverTolerance
 from petamap.mapmaking.system import MapmakingSystem
@@ -41,13 +40,17 @@ from petamap.montecarlo.file_layout import (
 )
 from petamap.montecarlo.mapper import FilterMapper, MapGatherer, Mapper
 from petamap.montecarlo.rank_groups import choose_rank_groups, kept_vectors
+from petamap.montecarlo.requirements import (
+    choose_spectra,
+    open_drawn_parts,
+    require_estimator,
+    require_one_map,
+)
 from petamap.montecarlo.spectra_writer import SpectraWriter
 from petamap.montecarlo.store import DONE, FAILED, TO_DO, Store
 from petamap.montecarlo.store_opening import existing_store, open_store, require_no_other_run
 from petamap.montecarlo.weights import load_mask, pixel_weights
 from petamap.sky.healpix import Healpix
-from petamap.spectra.measure import make_bins
-from petamap.spectra.options import spectra_choices
 from petamap.spectra.pseudo_cl import PseudoClEstimator
 
 # First of the realization numbers, not available to users, from which deflation vectors are found.
@@ -127,11 +130,7 @@ def run_montecarlo(
     2
     """
     require_configuration(config)
-    if config.bands:
-        raise ConfigError(
-            "realizations are of one map of all data", where=f"band {config.bands[0].name}",
-            mend="leave [[band]] and [[component]] away, and choose detectors of one band in the sources",
-        )  # fmt: skip
+    require_one_map(config)
     require_possible(out)
     comm = given_communicator(comm)
     with shown_progress(progress, comm.rank) as shown:
@@ -181,53 +180,26 @@ class _MonteCarlo:
 
     def _open(self) -> None:
         """Open the sources, and check the configuration before any work is done."""
-        chosen = self.config.map
-        if chosen.pixelization != "healpix":
-            raise ConfigError(
-                f"spectra need HEALPix pixels, not {chosen.pixelization}", mend='map.pixelization = "healpix"'
-            )
         parts: list[SignalParts] = []
 
         def open_parts(config: RunConfig) -> list[Observation]:
-            observations, signal_parts = open_signal_parts(config, comm=self.stage.world)
-            if needs_own_temperature(observations):
-                raise ConfigError(
-                    "leakage of the temperature of the run's own map, which each realization has to find",
-                    mend="give the template leakage a map",
-                )
+            observations, signal_parts = open_drawn_parts(config, self.stage.world)
             parts.append(signal_parts)
             return observations
 
         self.stage.open(open_parts)
         self.draws = Draws(self.options, parts[0], self.stage.observations, self.config.run.seed)
-        self._check_fixed()
-        self.pixelization = Healpix(chosen.n_side or 1)
-        self.choices = spectra_choices(self.config.spectra, self.config.folder, self.draws.fwhm)
-        make_bins(self.choices, self.pixelization.n_side, 3 * self.pixelization.n_side - 1)
-        if self.choices.pure and chosen.stokes == "I":
-            raise ConfigError("an I map has no B that could be pure", mend='spectra.purify = "none"')
+        require_estimator(self.options, self.stage.observations)
+        self.fixed = self.options.fixed if any(self.draws.fixed) else "leave"
+        self.pixelization = Healpix(self.config.map.n_side or 1)
+        self.choices = choose_spectra(self.config, self.draws)
         self.mask: FloatArray | None = None
         with agree_on_errors(self.comm):
             if self.comm.rank == 0:
                 self._check_file()
                 self.mask = load_mask(
-                    self.choices, self.pixelization, map_frame(chosen, self.stage.observations)
+                    self.choices, self.pixelization, map_frame(self.config.map, self.stage.observations)
                 )
-
-    def _check_fixed(self) -> None:
-        fixed, parts = self.options.fixed, self.options.parts
-        if self._filters and self.options.vectors:
-            raise ConfigError("a filter needs no vectors", mend="montecarlo.vectors = 0")
-        if self._filters and not any(one.templates for one in self.stage.observations):
-            raise ConfigError(
-                "there is no template that would be filtered",
-                mend='add a [[source]] as "polynomials", or leave montecarlo.estimator away',
-            )
-        if fixed == "add" and parts in ("sky", "noise"):
-            raise ConfigError(
-                f"fixed signals cannot be added to the {parts} alone", mend='montecarlo.parts = "apart"'
-            )
-        self.fixed = fixed if any(self.draws.fixed) else "leave"
 
     def _check_file(self) -> None:
         force = self.config.products.overwrite

@@ -139,6 +139,24 @@ def test_what_cannot_be_planned():
         planned("montecarlo.groups=1", cores=4096)
 
 
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (["spectra.l_max=12"], "l_max 12 is beyond the reach of n_side 4"),
+        (["spectra.width=20"], "no bin of 20 multipoles"),
+        (["map.stokes=I", "spectra.purify=B"], "no B that could be pure"),
+        (["montecarlo.fixed=add", "montecarlo.parts=sky"], "sky alone"),
+        (["montecarlo.estimator=filter-and-bin"], "no template that would be filtered"),
+    ],
+)
+def test_what_a_monte_carlo_refuses_is_not_priced(settings, words):
+    with pytest.raises(ConfigError, match=words):
+        planned(*settings)
+    text = TINY[: TINY.index('[[source]]\nkind = "sky-spectra"')]
+    with pytest.raises(ConfigError, match="no source draws a sky"):
+        plan_montecarlo(configured(text=text), 1, MACHINE)
+
+
 def test_the_command_prints_a_table_and_json(tmp_path, capsys):
     file = tmp_path / "tiny.toml"
     file.write_text(TINY, encoding="utf-8")
