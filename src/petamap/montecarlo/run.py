@@ -288,6 +288,7 @@ class _MonteCarlo:
         self.progress.begin("realizations", float(len(self.to_do)), "realizations")
         self.n_before = len(self.numbers) - len(self.to_do)
         self.reported, self.finished, self.n_batch, self.n_made = 0.0, 0, 0, 0
+        self.part_of_maps = 0.5  # of the time of a batch, as in the one before; the rest is spectra
         self.writer = SpectraWriter(
             self.stage, self.stop, self.draws, self.gatherer, self.estimator, self.store, self._map_fixed(),
             added=self.fixed == "add", keep_maps=self.options.maps,
@@ -310,8 +311,9 @@ class _MonteCarlo:
         return len(self.to_do)
 
     def _report_batch(self, part: float, note: str) -> None:
-        """Report the progress of a batch, assuming the same progress of all groups."""
+        """Report the progress of the maps of a batch, assuming the same progress of all groups."""
         if self.comm.rank == 0:
+            part *= self.part_of_maps
             self._advance(self.finished + part * self.n_batch * self.rank_groups.groups, note)
 
     def _report_finished(self) -> None:
@@ -386,7 +388,7 @@ class _MonteCarlo:
         self.pace.look()
         if self.pace.stops:
             agree(comm, self.checkpoints.interruption(self.pace.why))
-        name = f"batch-{numbers[0]}"
+        name, begin = f"batch-{numbers[0]}", time.perf_counter()
         datasets = self.mapper.maps(
             [realization.signals(part) for realization in batch for part in solved],
             checkpoint=ColumnCheckpoint(
@@ -395,7 +397,7 @@ class _MonteCarlo:
         )
         for realization in batch:
             realization.forget_signals()
-        at_once = comm.size * self.stage.n_threads
+        at_once, mapped = comm.size * self.stage.n_threads, time.perf_counter()
         with self.stage.timers.phase("spectra"):
             for first in range(0, len(batch), at_once):
                 numbered = range(first, min(first + at_once, len(batch)))
@@ -405,6 +407,7 @@ class _MonteCarlo:
             with agree_on_errors(comm):
                 if comm.rank == 0:
                     self.checkpoints.discard(name)
+        self.part_of_maps = (mapped - begin) / (time.perf_counter() - begin)
 
     # --- after the last
 

@@ -108,6 +108,7 @@ class SpectraWriter:
         if len(maps) > n:
             row[f"pseudo/{UNFILTERED}"] = self.estimator.pseudo(maps[n]).values
         for part, values in self._parts_of(maps[:n]):
+            self.stage.progress.advance(0.0, f"spectra of {part}")  # of large maps they take minutes
             row[f"pseudo/{part}"] = self.estimator.pseudo(values).values
             if self.keep_maps:
                 row[f"maps/{part}"] = self._kept(values)
