@@ -73,13 +73,12 @@ CASES = {
     "leakage": source("leakage", rms=0.01),
     "polynomials, filtered": source("polynomials", order=3),
     "two bands": BANDS,
-    "noise estimated": "",
 }
 
 
 def configuration(name: str) -> str:
     """Return the configuration of a case as TOML."""
-    kernel = {"baselines, white, with prior": "white", "noise estimated": "estimate"}.get(name, "model")
+    kernel = "white" if "white" in name else "model"
     return SCAN.format(kernel=kernel, filtered=str("filtered" in name).lower()) + CASES[name]
 
 
