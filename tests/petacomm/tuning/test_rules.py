@@ -90,6 +90,7 @@ def test_open_mpi_follows_its_rules(tmp_path):
     assert sums_made(variables)[2] == before
 
 
+@pytest.mark.long
 def test_rules_of_all_algorithms_are_accepted_and_results_are_right(tmp_path):
     """A job under rules for each algorithm that the library has, each of one size; it compares results."""
     first = run_cells(tmp_path, CELLS, True, {})

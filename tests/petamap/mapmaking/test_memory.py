@@ -92,7 +92,7 @@ def measured(*arguments):
     ("pointing", "threads", "n_samp", "flagged", "n_side", "most"),
     [
         ("keep", 1, N_SAMP, "flagged", 256, 16),
-        ("recompute", 1, N_SAMP, "flagged", 256, 1),
+        pytest.param("recompute", 1, N_SAMP, "flagged", 256, 1, marks=pytest.mark.long),
         ("keep", 2, N_SAMP // 4, "clean", 256, 16),
         ("recompute", 2, N_SAMP // 4, "clean", 16, 1),
         ("recompute", 2, N_SAMP // 4, "clean", 1024, 1),  # most samples are in pixels that are cut

@@ -61,6 +61,7 @@ def in_cmb(nu, name, stokes):
     return TEMPLATES[f"{name}_{stokes}_new"] * 1e-6 * thermodynamic_conversion(np.array(reference)) * spectrum
 
 
+@pytest.mark.long
 def test_a_single_frequency(templates):
     found, angle = signal(made('models = ["d1", "s1"]\nfrequency = "100 GHz"', templates))
     i, q, u = (in_cmb(100e9, "dust", s) + in_cmb(100e9, "synch", s) for s in "tqu")

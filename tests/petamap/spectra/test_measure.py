@@ -59,6 +59,7 @@ def test_white_noise_is_taken_off(runs):
     assert found.f_sky["TT"] == pytest.approx(0.5, abs=0.15)
 
 
+@pytest.mark.long
 def test_pure_b(runs):
     pure = SpectraChoices(**{**CHOICES.__dict__, "noise": "white", "pure": "B"})
     found = measure_bandpowers(runs[0], pure)
