@@ -68,7 +68,8 @@ def fuzz(name: str, seconds: int, corpus: Path) -> None:
         if time.process_time() - since > SECONDS:
             raise TimeoutError(f"an input takes {time.process_time() - since:.0f} s")
 
-    limits = [f"-timeout={HANG}", f"-rss_limit_mb={MEGABYTES}"]
+    # the fuzzer's own memory grows by 85 bytes an input: a gigabyte in half an hour
+    limits = [f"-timeout={HANG}", f"-malloc_limit_mb={MEGABYTES}", f"-rss_limit_mb={4 * MEGABYTES}"]
     found = Path("fuzz") / name
     found.mkdir(parents=True, exist_ok=True)
     atheris.Setup([sys.argv[0], str(corpus), f"-artifact_prefix={found}/", *limits], attempt)
