@@ -38,7 +38,7 @@ Cell = tuple[str, int]
 # and what else the machine does, far more than rounds in a job: many short ones tell more than few long ones.
 _PAIRS = 8
 _ROUNDS = 4  # of a cell in such a job, at least
-_CONTROLS = 8  # cells without a rule in such a job, of which one knows how fast the machine is
+_CONTROLS = 8  # cells without a rule in such a job, which tell how fast the machine is in it
 _LATER = 6  # jobs in which the best algorithms are timed again
 _BEST = 3  # algorithms of a cell that are
 _HEAD = ("ranks", "library", "kind", "settings", "wrong", "commutative")

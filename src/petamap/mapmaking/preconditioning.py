@@ -30,10 +30,10 @@ TWO_LEVEL, BLOCK_DIAGONAL = "two-level", "block-diagonal"
 # ratios of 50 to 130, but for a raster at 100 (0.79); 0.67 to 0.88 at 200 to 500; far less above.
 _STEEP = 150
 # Samples that a visit of the model should have in the mean: a product with it then costs less than with A.
-SAMPLES_PER_VISIT = 2.5
+_SAMPLES_PER_VISIT = 2.5
 # With templates the model has the map's pixels: where a visit has 1.2 samples, bins of azimuth take 17
 # iterations then and 75, in five times the time, with coarser ones.
-SAMPLES_PER_VISIT_WITH_TEMPLATES = 1.0
+_SAMPLES_PER_VISIT_WITH_TEMPLATES = 1.0
 _COARSEST = 6
 # Most amplitudes that streams have in common and connect, and most squares of such sets, of which each rank
 # has the inverse: 2048 take 8 s to invert, 50 MB, and 10 ms in each product with the model.
@@ -99,23 +99,23 @@ class PreconditionerPlan:
 
 def fewest_samples_per_visit(templates: bool) -> float:
     """Return the samples that a visit of the model should have at least, in the mean."""
-    return SAMPLES_PER_VISIT_WITH_TEMPLATES if templates else SAMPLES_PER_VISIT
+    return _SAMPLES_PER_VISIT_WITH_TEMPLATES if templates else _SAMPLES_PER_VISIT
 
 
-def n_copies(n_ranks: int) -> int:
+def visit_copies(n_ranks: int) -> int:
     """Return how often visits and gaps are held: twice where whole streams are dealt to ranks anew."""
     return min(n_ranks, 2)
 
 
 def bytes_a_sample(knots: float, visits: float, n_ranks: int) -> float:
     """Return the bytes of two levels a sample, with so many knots and visits a sample and without gaps."""
-    n_visits = n_copies(n_ranks) * (visits + knots)
+    n_visits = visit_copies(n_ranks) * (visits + knots)
     return _VISIT_BYTES * n_visits + (_KNOT_BYTES + _KNOT_VECTOR_BYTES) * knots
 
 
 def bytes_a_gap(n_ranks: int) -> int:
     """Return the bytes of two levels for a gap."""
-    return n_copies(n_ranks) * (_GAP_BYTES + _GAP_VECTOR_BYTES)
+    return visit_copies(n_ranks) * (_GAP_BYTES + _GAP_VECTOR_BYTES)
 
 
 def plan_preconditioner(
@@ -158,7 +158,7 @@ def plan_preconditioner(
         )
         templates = replace(templates, beside=templates.beside + SLOW_BYTES * projection.local.n_out)
     return PreconditionerPlan(
-        kind, noises, modes, level, n_visits, n_gaps, n_knots, n_copies(comm.size),
+        kind, noises, modes, level, n_visits, n_gaps, n_knots, visit_copies(comm.size),
         destripes=destriping is not None, common_beside=are_many(terms), templates=templates,
     )  # fmt: skip
 

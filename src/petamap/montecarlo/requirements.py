@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from petacomm.base.errors import ConfigError
-from petacomm.mpi import Communicator
-from petamap.data.config import MonteCarloOptions, RunConfig, SignalParts, open_signal_parts
+from petamap.data.config import MonteCarloOptions, RunConfig, open_signal_parts
 from petamap.data.observation import Observation
 from petamap.mapmaking.own_temperature import needs_own_temperature
 from petamap.montecarlo.draws import Draws
 from petamap.montecarlo.file_layout import FILTER_AND_BIN
-from petamap.sky.healpix import Healpix
 from petamap.spectra.measure import SpectraChoices, make_bins
 from petamap.spectra.options import spectra_choices
 
@@ -28,27 +26,17 @@ def require_one_map(config: RunConfig) -> None:
         raise ConfigError(what, mend='map.pixelization = "healpix"')
 
 
-def open_drawn_parts(
-    config: RunConfig, comm: Communicator | None = None
-) -> tuple[list[Observation], SignalParts]:
-    """Return the observations of all sources, and their signals separated into fixed and random ones.
-
-    Raises
-    ------
-    ConfigError
-        If a template is of the run's own map.
-    """
-    observations, parts = open_signal_parts(config, comm=comm)
+def require_known_temperature(observations: Sequence[Observation]) -> None:
+    """Raise ConfigError if a template is of the run's own map."""
     if needs_own_temperature(observations):
         raise ConfigError(
             "leakage of the temperature of the run's own map, which each realization has to find",
             mend="give the template leakage a map",
         )
-    return observations, parts
 
 
-def require_estimator(options: MonteCarloOptions, observations: Sequence[Observation]) -> None:
-    """Raise ConfigError if a filter has nothing to filter, or fixed signals nothing to be added to."""
+def require_consistent_options(options: MonteCarloOptions, observations: Sequence[Observation]) -> None:
+    """Raise ConfigError if options exclude each other, or no template is there that would be filtered."""
     filters = options.estimator == FILTER_AND_BIN
     if filters and options.vectors:
         raise ConfigError("a filter needs no vectors", mend="montecarlo.vectors = 0")
@@ -63,7 +51,7 @@ def require_estimator(options: MonteCarloOptions, observations: Sequence[Observa
         )
 
 
-def choose_spectra(config: RunConfig, draws: Draws) -> SpectraChoices:
+def checked_spectra_choices(config: RunConfig, draws: Draws) -> SpectraChoices:
     """Return the choices of the spectra of realizations.
 
     Raises
@@ -72,7 +60,7 @@ def choose_spectra(config: RunConfig, draws: Draws) -> SpectraChoices:
         If no bin of multipoles fits, or maps have nothing of what is asked for.
     """
     choices = spectra_choices(config.spectra, config.folder, draws.fwhm)
-    n_side = Healpix(config.map.n_side or 1).n_side
+    n_side = config.map.n_side or 1
     make_bins(choices, n_side, 3 * n_side - 1)
     if choices.pure and config.map.stokes == "I":
         raise ConfigError("an I map has no B that could be pure", mend='spectra.purify = "none"')
@@ -85,7 +73,8 @@ def require_realizations(config: RunConfig) -> None:
     Masks and files of an earlier one are not looked at.
     """
     require_one_map(config)
-    observations, parts = open_drawn_parts(config)
+    observations, parts = open_signal_parts(config)
+    require_known_temperature(observations)
     draws = Draws(config.montecarlo, parts, observations, config.run.seed)
-    require_estimator(config.montecarlo, observations)
-    choose_spectra(config, draws)
+    require_consistent_options(config.montecarlo, observations)
+    checked_spectra_choices(config, draws)

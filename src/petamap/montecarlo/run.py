@@ -22,7 +22,7 @@ from petacomm.cli.shown_progress import shown_progress
 from petacomm.mpi import Communicator, agree, agree_on_errors, share_on_nodes, spread_on_nodes
 from petacomm.mpi.agreement import is_agreed
 from petamap.data import run_summary as summary
-from petamap.data.config import RunConfig, SignalParts, require_configuration
+from petamap.data.config import RunConfig, SignalParts, open_signal_parts, require_configuration
 from petamap.data.given_communicator import given_communicator
 from petamap.data.observation import Observation
 from petamap.data.run_summary import RankStatistics, Summary
@@ -41,9 +41,9 @@ from petamap.montecarlo.file_layout import (
 from petamap.montecarlo.mapper import FilterMapper, MapGatherer, Mapper
 from petamap.montecarlo.rank_groups import choose_rank_groups, kept_vectors
 from petamap.montecarlo.requirements import (
-    choose_spectra,
-    open_drawn_parts,
-    require_estimator,
+    checked_spectra_choices,
+    require_consistent_options,
+    require_known_temperature,
     require_one_map,
 )
 from petamap.montecarlo.spectra_writer import SpectraWriter
@@ -183,16 +183,17 @@ class _MonteCarlo:
         parts: list[SignalParts] = []
 
         def open_parts(config: RunConfig) -> list[Observation]:
-            observations, signal_parts = open_drawn_parts(config, self.stage.world)
+            observations, signal_parts = open_signal_parts(config, comm=self.stage.world)
+            require_known_temperature(observations)
             parts.append(signal_parts)
             return observations
 
         self.stage.open(open_parts)
         self.draws = Draws(self.options, parts[0], self.stage.observations, self.config.run.seed)
-        require_estimator(self.options, self.stage.observations)
+        require_consistent_options(self.options, self.stage.observations)
         self.fixed = self.options.fixed if any(self.draws.fixed) else "leave"
         self.pixelization = Healpix(self.config.map.n_side or 1)
-        self.choices = choose_spectra(self.config, self.draws)
+        self.choices = checked_spectra_choices(self.config, self.draws)
         self.mask: FloatArray | None = None
         with agree_on_errors(self.comm):
             if self.comm.rank == 0:

@@ -46,7 +46,7 @@ class PreconditionerForecast:
     knots : float
         Knots a sample of the model of two levels; 0 of others.
     visits : float
-        Visits of pixels a sample of that model, at most.
+        Visits of pixels a sample of that model, about.
     """
 
     kind: str | None
@@ -75,7 +75,7 @@ class PreconditionerForecast:
         least, most = self.iteration
         first, last = self.set_up
         return (
-            f"{name}, at most {self.bytes_a_sample(2):.2g} bytes a sample, counted in;\n"
+            f"{name}, about {self.bytes_a_sample(2):.2g} bytes a sample on several ranks, counted in;\n"
             f"an iteration takes {least:.1f} to {most:.1f} times that of block-diagonal, "
             f"its set-up {first:.0f} to {last:.0f} of these"
         )
@@ -103,7 +103,7 @@ def forecast_preconditioner(
     bands : StreamBands
         Of their streams.
     visits : float
-        Visits of the map's pixels a sample; the model takes coarser ones where these are too many.
+        Visits of the map's pixels a sample; the model takes coarser pixels where these are too many.
     """
     found = _forecast(config, observations, bands)
     most = 1 / fewest_samples_per_visit(has_templates(observations))
