@@ -1,6 +1,7 @@
 """What a recorded run of the map-maker sends equals the graph that is computed from its pointing."""
 
 import sys
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -33,6 +34,7 @@ fknee = "0.05 Hz"
 [[source]]
 kind = "noise"
 """
+AGREEMENT = 5 * 8  # bytes that ranks sum to agree on when they save
 COMMAND = "import sys; from petamap.cli.main import main; sys.exit(main(sys.argv[1:]))"
 
 
@@ -42,13 +44,18 @@ def recorded_iterations(folder, n_ranks, n_iterations):
         folder, n_ranks, sys.executable, "-c", COMMAND, *words, code=4
     )  # not converged
     rows = recording.direct[recording.direct["call"] == CALLS.index("alltoallv")]
-    sums = recording.collectives[recording.collectives["call"] == CALLS.index("allreduce")]
-    return byte_matrix(rows, n_ranks), int((sums["calls"] * sums["size"]).sum())
+    sums: Counter[int] = Counter()
+    for row in recording.collectives[recording.collectives["call"] == CALLS.index("allreduce")]:
+        sums[int(row["size"])] += int(row["calls"])
+    return byte_matrix(rows, n_ranks), sums
 
 
 @pytest.mark.long
 def test_iterations_send_the_graph_of_the_run(tmp_path):
-    """Each further iteration reduces a map once, and adds two exact dot products and a flag."""
+    """Each further iteration reduces a map once, and adds two exact dot products and a flag.
+
+    Now and then ranks agree on when to save their state, by their clocks.
+    """
     n_ranks = 4
     (tmp_path / "run.toml").write_text(RUN)
     (few, few_sums), (more, more_sums) = (recorded_iterations(tmp_path, n_ranks, n) for n in (2, 5))
@@ -57,4 +64,6 @@ def test_iterations_send_the_graph_of_the_run(tmp_path):
     expected[graph.sources, graph.targets] = graph.n_bytes
     assert expected.sum() > 100_000
     assert np.array_equal(more - few, 3 * expected)
-    assert more_sums - few_sums == 3 * (2 * 60 * 8 + 8)
+    more_sums.subtract(few_sums)
+    assert more_sums.pop(AGREEMENT) <= 3
+    assert {size: calls for size, calls in more_sums.items() if calls} == {60 * 8: 3 * 2, 8: 3}
