@@ -19,6 +19,7 @@ examples:
   petacomm tune --out tuning -- mpiexec -n 8                 measure, and write rules into tuning/
   . tuning/environment.sh; mpiexec -n 8 ./program            run a program with them
   petacomm tune --out tuning --collectives allreduce,bcast --sizes 8,1024,65536 -- mpiexec -n 8
+  petacomm tune --out tuning --ranks 2,4,8 -- mpiexec -n 8   communicators of 2, of 4 and of 8 ranks
   petacomm tune --out tuning --graph graph.npz -- mpiexec -n 8
                                                              what they save of a recorded job
 
@@ -47,7 +48,14 @@ def add_commands(commands: Any) -> None:
     parser.add_argument("--collectives", metavar="A,B", help="to be tuned [all of seven]")
     parser.add_argument("--sizes", metavar="N,N", help="bytes of vectors or blocks [8 to 1048576]")
     parser.add_argument(
-        "--seconds", metavar="S", type=float, default=2.0, help="for each collective and size [2]"
+        "--ranks", metavar="N,N", help="of communicators, each of consecutive ranks [all ranks]"
+    )
+    parser.add_argument(
+        "--seconds",
+        metavar="S",
+        type=float,
+        default=2.0,
+        help="for each collective, size and communicator [2]",
     )
     parser.add_argument(
         "--commutative", action="store_true",
@@ -71,10 +79,13 @@ def _tune(arguments: argparse.Namespace) -> int:
         recording = read_recording(arguments.graph, progress) if arguments.graph else None
     words = arguments.words[1:] if arguments.words[:1] == ["--"] else arguments.words
     collectives = arguments.collectives.split(",") if arguments.collectives is not None else COLLECTIVES
-    sizes = _sizes(arguments.sizes) if arguments.sizes is not None else list(SIZES)
+    sizes = _numbers("sizes", arguments.sizes, "bytes, such as 8,1024,65536") or list(SIZES)
+    ranks = _numbers("ranks", arguments.ranks, "numbers of ranks, such as 2,4,8")
     with progress_listener(0) as progress:
         promised = arguments.commutative
-        tuning = tune_collectives(words, out, collectives, sizes, arguments.seconds, progress, promised)
+        tuning = tune_collectives(
+            words, out, collectives, sizes, arguments.seconds, progress, promised, ranks
+        )
     text, found = tuning_table(tuning), tuning.as_json()
     if recording is not None:
         savings = job_savings(tuning, recording)
@@ -96,11 +107,12 @@ def _folder(arguments: argparse.Namespace) -> Path:
     return out
 
 
-def _sizes(text: str) -> list[int]:
+def _numbers(name: str, text: str | None, mend: str) -> list[int]:
+    """Return the numbers of an option, none where it is not given."""
     try:
-        return [int(word) for word in text.split(",")]
+        return [int(word) for word in text.split(",")] if text is not None else []
     except ValueError:
-        raise ConfigError(f"--sizes {text}", mend="write bytes, such as 8,1024,65536") from None
+        raise ConfigError(f"--{name} {text}", mend=f"write {mend}") from None
 
 
 def _write(tuning: Tuning, out: Path, text: str, found: dict[str, Any]) -> list[str]:

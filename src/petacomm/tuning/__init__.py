@@ -2,7 +2,7 @@
 
 `tuning_job` starts jobs of `measurement`, which times the algorithms of each collective beside the library's
 own choice; `choice` takes those that are faster beyond the noise; `mpich_rules` and `openmpi_rules` write
-them.
+them; `prediction` tells times of sizes and communicators (`cells`) that were not measured.
 
 Must not import: `petacomm.sharing` and the rooms above it.
 """

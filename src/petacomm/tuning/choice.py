@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
@@ -112,17 +111,3 @@ def _gains(times: Mapping[str, Sequence[float]], name: str) -> list[float]:
 def geometric_mean(gains: Sequence[float]) -> float:
     """Return the geometric mean; 1 of none."""
     return math.exp(math.fsum(map(math.log, gains)) / len(gains)) if gains else 1.0
-
-
-def size_bands(sizes: Sequence[int]) -> dict[int, tuple[int, int]]:
-    """Return the first and last bytes to which what was measured at each size is applied.
-
-    Bands meet at geometric means of neighbours; the first begins at 1 byte, the last ends as far beyond its
-    size as it begins before. Barriers, of size 0, have a band of their own.
-    """
-    ordered = sorted(size for size in set(sizes) if size > 0)
-    ends = [math.isqrt(a * b) for a, b in pairwise(ordered)]
-    if ordered:
-        ends.append(ordered[-1] * ordered[-1] // ends[-1] if ends else 2 * ordered[-1])
-    bands = {size: (begin + 1, end) for size, begin, end in zip(ordered, [0, *ends], ends, strict=False)}
-    return bands | ({0: (0, 0)} if 0 in sizes else {})

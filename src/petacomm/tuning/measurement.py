@@ -2,7 +2,8 @@
 
 The algorithms of a cell (a collective and a size) take turns in rounds within one job, and their order is
 rotated: what else the machine does falls on all alike, and so does where ranks lie, on nodes with fewer cores
-than ranks. The time of a call is that of its slowest rank.
+than ranks. The time of a call is that of its slowest rank. Communicators of fewer ranks than there are have
+consecutive ones, and all call at once, as rows of a grid of processes do.
 """
 
 from __future__ import annotations
@@ -18,11 +19,14 @@ from typing import Any
 import numpy as np
 
 from petacomm.base.files import write_text
+from petacomm.base.host import available_bytes
 from petacomm.base.typing import FloatArray
 from petacomm.mpi.launch import OVERSUBSCRIBED, load_mpi
+from petacomm.tuning.cells import Cell
 from petacomm.tuning.choice import DEFAULT
 from petacomm.tuning.mpich_rules import mpich_candidates
 from petacomm.tuning.openmpi_rules import ENABLED, openmpi_candidates
+from petacomm.tuning.prediction import predicted_seconds
 from petacomm.tuning.rank_affinity import RankAffinity
 from petacomm.tuning.tool_interface import ToolInterface, loaded_mpi_library
 
@@ -31,6 +35,10 @@ _CALLS = 5  # of an algorithm in a round
 _FEWEST, _MOST = 12, 60  # rounds
 _TRIAL = 4  # rounds after which an algorithm is given up that is slower than the default by this factor
 _SLOW = 1.6
+# What is too dear to measure: rounds of the default that would take so many times the seconds of a cell, or
+# arrays beyond a share of the memory that there is, of which libraries take as much again and more.
+_DEAR = 10
+_SHARE = 0.2
 
 
 def library_kind(version: str) -> str:
@@ -42,24 +50,28 @@ def library_kind(version: str) -> str:
 
 @dataclass
 class CollectiveBuffers:
-    """Arrays of a collective of one size, and the check of its result.
+    """Arrays of a cell on one rank of its communicator, and the check of its result.
 
     All values are small integers, so that sums are exact in every order.
     """
 
-    collective: str
-    size: int
+    cell: Cell
     mpi: Any
     rank: int
-    n_ranks: int
 
     def __post_init__(self) -> None:
-        n = max(1, self.size // 8)
-        many = n * self.n_ranks
-        sent = {"alltoall": many, "reduce_scatter_block": many}.get(self.collective, n)
-        taken = {"alltoall": many, "allgather": many}.get(self.collective, n)
+        sent, taken = self.lengths(self.cell)
+        self.collective = self.cell.collective
         self.send = self._made(self.rank, sent)
         self.recv: FloatArray = np.zeros(taken)
+
+    @staticmethod
+    def lengths(cell: Cell) -> tuple[int, int]:
+        """Return the numbers that a rank sends of a cell, and that it is sent."""
+        n = max(1, cell.size // 8)
+        many = n * cell.ranks
+        sent = {"alltoall": many, "reduce_scatter_block": many}.get(cell.collective, n)
+        return sent, {"alltoall": many, "allgather": many}.get(cell.collective, n)
 
     @staticmethod
     def _made(rank: int, n: int) -> FloatArray:
@@ -88,7 +100,7 @@ class CollectiveBuffers:
         return bool(np.array_equal(self.recv, self._expected()))
 
     def _expected(self) -> FloatArray:
-        n, ranks = len(self.recv), range(self.n_ranks)
+        n, ranks = len(self.recv), range(self.cell.ranks)
         mine = slice(self.rank * n, (self.rank + 1) * n)
         if self.collective == "barrier" or (self.collective == "reduce" and self.rank):
             return np.full(n, -1.0)
@@ -98,7 +110,7 @@ class CollectiveBuffers:
             return np.concatenate([self._made(rank, len(self.send)) for rank in ranks])
         sent = [self._made(rank, len(self.send)) for rank in ranks]
         if self.collective == "alltoall":
-            n //= self.n_ranks
+            n //= self.cell.ranks
             mine = slice(self.rank * n, (self.rank + 1) * n)
             return np.concatenate([one[mine] for one in sent])
         total = np.asarray(np.sum(sent, axis=0), np.float64)
@@ -106,7 +118,7 @@ class CollectiveBuffers:
 
 
 class CellTimer:
-    """Timer of the algorithms of one collective, on communicators of their own.
+    """Timer of the algorithms of one collective, each on communicators of its own.
 
     Parameters
     ----------
@@ -114,16 +126,24 @@ class CellTimer:
     tools : ToolInterface
     settings : mapping of str to (mapping of str to int)
         Variables of each algorithm; those of the default undo all others.
+    n_ranks : int
+        Ranks of a communicator. There are as many as ranks suffice for; ranks that are left do not call.
     """
 
-    def __init__(self, mpi: Any, tools: ToolInterface, settings: Mapping[str, Mapping[str, int]]) -> None:
+    def __init__(
+        self, mpi: Any, tools: ToolInterface, settings: Mapping[str, Mapping[str, int]], n_ranks: int
+    ) -> None:
         self._mpi, self._tools, self._settings = mpi, tools, settings
         self._world, self._affinity = mpi.COMM_WORLD, RankAffinity(mpi)
+        number, self._rank = divmod(self._world.rank, n_ranks)
+        self._calls = (number + 1) * n_ranks <= self._world.size
+        group = self._world.Split(number, self._rank)
         self._comms = {}
         for name in settings:  # Open MPI chooses when a communicator is made, MPICH at each call
             tools.write(settings[name])
-            self._comms[name] = self._world.Dup()
+            self._comms[name] = group.Dup()
         tools.write(settings[DEFAULT])
+        group.Free()
 
     def free(self) -> None:
         """Free the communicators."""
@@ -131,16 +151,13 @@ class CellTimer:
             comm.Free()
 
     def times(
-        self,
-        buffers: CollectiveBuffers,
-        seconds: float,
-        fewest: int = _FEWEST,
-        names: Sequence[str] | None = None,
+        self, cell: Cell, seconds: float, fewest: int = _FEWEST, names: Sequence[str] | None = None
     ) -> tuple[dict[str, list[float]], list[str]]:
         """Return the seconds of a call in each round by algorithm, and algorithms whose results are wrong.
 
         All algorithms are timed, or the default and those of some `names`.
         """
+        buffers = CollectiveBuffers(cell, self._mpi, self._rank)
         tried = [name for name in self._settings if names is None or name in (DEFAULT, *names)]
         wrong = [name for name in tried if not self._is_right(name, buffers)]
         names = [name for name in tried if name not in wrong]
@@ -159,14 +176,15 @@ class CellTimer:
 
     def _is_right(self, name: str, buffers: CollectiveBuffers) -> bool:
         self._tools.write(self._settings[name])
-        right = buffers.is_right(self._comms[name])
+        right = buffers.is_right(self._comms[name]) if self._calls else True
         self._tools.write(self._settings[DEFAULT])
         return bool(self._world.allreduce(int(right), self._mpi.MIN))
 
     def _round(self, name: str, buffers: CollectiveBuffers) -> FloatArray:
         """Return the seconds of a few calls on this rank."""
         self._tools.write(self._settings[name])
-        call, barrier = buffers.call(self._comms[name]), self._world.Barrier
+        call = buffers.call(self._comms[name]) if self._calls else lambda: None
+        barrier = self._world.Barrier
         seconds = np.empty(_CALLS)
         call()
         for i in range(_CALLS):
@@ -210,27 +228,44 @@ def candidate_settings(
 
 
 def measured_cells(mpi: Any, request: Mapping[str, Any]) -> tuple[list[dict[str, Any]], str]:
-    """Return the times of all cells of a request, and the kind of the MPI library. Collective."""
+    """Return the times of all cells of a request, and the kind of the MPI library. Collective.
+
+    A cell of 0 ranks is of all that there are. What is too dear has no times.
+    """
     kind, tools = library_kind(mpi.Get_library_version()), ToolInterface(mpi)
-    rank, n_ranks = mpi.COMM_WORLD.rank, mpi.COMM_WORLD.size
-    cells: list[dict[str, Any]] = []
-    chosen = request.get("names") or [None] * len(request["cells"])
-    if n_ranks == 1:  # which sends nothing
-        return cells, kind
-    for collective in dict.fromkeys(name for name, _ in request["cells"]):
+    n_ranks = mpi.COMM_WORLD.size
+    asked = [Cell(name, size, ranks or n_ranks) for name, size, ranks in request["cells"]]
+    names = dict(zip(asked, request.get("names") or [None] * len(asked), strict=True))
+    found: dict[Cell, dict[str, Any]] = {}
+    if n_ranks == 1 or max(cell.ranks for cell in asked) > n_ranks:  # the one that started it tells
+        return [], kind
+    forced = bool(request["forced"] and kind)
+    for collective, ranks in dict.fromkeys((cell.collective, cell.ranks) for cell in asked):
         settings: dict[str, dict[str, int]] = {DEFAULT: {}}
-        if request["forced"] and kind:
-            all_commute = request.get("commutative", False)
-            settings = candidate_settings(kind, tools, collective, n_ranks, all_commute)
-        timer = CellTimer(mpi, tools, settings)
-        for (name, size), names in zip(request["cells"], chosen, strict=True):
-            if name != collective:
-                continue
-            buffers = CollectiveBuffers(collective, size, mpi, rank, n_ranks)
-            times, wrong = timer.times(buffers, request["seconds"], request.get("rounds", _FEWEST), names)
-            cells.append({"collective": collective, "size": size, "times": times, "wrong": wrong})
+        if forced:
+            settings = candidate_settings(kind, tools, collective, ranks, request.get("commutative", False))
+        timer = CellTimer(mpi, tools, settings, ranks)
+        for cell in sorted(one for one in asked if (one.collective, one.ranks) == (collective, ranks)):
+            times: dict[str, list[float]] = {}
+            wrong: list[str] = []
+            if not (forced and _is_too_dear(mpi, cell, found, request["seconds"])):
+                rounds = request.get("rounds", _FEWEST)
+                times, wrong = timer.times(cell, request["seconds"], rounds, names[cell])
+            found[cell] = {**cell._asdict(), "times": times, "wrong": wrong}
         timer.free()
-    return cells, kind
+    return [found[cell] for cell in asked], kind
+
+
+def _is_too_dear(mpi: Any, cell: Cell, found: Mapping[Cell, Mapping[str, Any]], seconds: float) -> bool:
+    """Return whether a cell would take too long, as predicted, or too much memory. Collective."""
+    times = {one: float(np.median(row["times"][DEFAULT])) for one, row in found.items() if row["times"]}
+    predicted = predicted_seconds(times, cell) or 0.0
+    node = mpi.COMM_WORLD.Split_type(mpi.COMM_TYPE_SHARED)
+    n_bytes = 8 * sum(CollectiveBuffers.lengths(cell))
+    mine = n_bytes > _SHARE * available_bytes(node.size)
+    node.Free()
+    lacking = mpi.COMM_WORLD.allreduce(int(mine), mpi.MAX)
+    return bool(lacking or predicted * _FEWEST * (_CALLS + 1) > _DEAR * max(seconds, 1.0))
 
 
 def measure_request(request_path: str, result_path: str, before: Mapping[str, str]) -> None:

@@ -1,7 +1,7 @@
 """MPICH: algorithms of collectives that its selection file can name, and that file.
 
 The file replaces the table that is built into the library. That table, JSON text in the library itself, is
-taken as the base, and rules of one size of communicators are put before its own; where the conditions of an
+taken as the base, and rules of communicators of some sizes are put before its own; where the conditions of an
 algorithm are not met, and in bands of sizes without a rule, its own rules stay.
 """
 
@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from petacomm.base.errors import ResourceError
-from petacomm.tuning.choice import size_bands
+from petacomm.tuning.cells import Cell, size_bands, sizes_measured
 from petacomm.tuning.tool_interface import ToolInterface
 
 # By collective: algorithms of intracommunicators that any node layout can use.
@@ -140,7 +140,7 @@ def builtin_table(library: Path) -> dict[str, Any]:
 
 
 def selection_table(
-    base: Mapping[str, Any], n_ranks: int, sizes: Sequence[int], chosen: Mapping[tuple[str, int], str]
+    base: Mapping[str, Any], measured: Collection[Cell], chosen: Mapping[Cell, str]
 ) -> dict[str, Any]:
     """Return a table of MPICH's selection file.
 
@@ -148,26 +148,24 @@ def selection_table(
     ----------
     base : mapping
         Table that is built in.
-    n_ranks : int
-        Ranks of the communicators that the choices are for.
-    sizes : sequence of int
-        All sizes that were measured, in bytes.
-    chosen : mapping of (str, int) to str
-        Algorithm of a collective and size; none where the library's own choice stays.
+    measured : collection of Cell
+        All that was measured: choices are for sizes up to the middle to the next of these.
+    chosen : mapping of Cell to str
+        Algorithm of a cell; none where the library's own choice stays.
     """
     table = {name: dict(part) for name, part in base.items()}
-    for collective in dict.fromkeys(name for name, _ in chosen):
+    for collective in dict.fromkeys(cell.collective for cell in chosen):
         by_kind = table[f"collective={collective}"]
         own = by_kind["comm_type=intra"]
-        mine = {size: name for (one, size), name in chosen.items() if one == collective}
-        rules = _rules_of_sizes(collective, own, sizes, mine, n_ranks)
-        if collective in _COMBINING:
-            rules = {"is_commutative=yes": rules, "is_commutative=no": own}
-        by_kind["comm_type=intra"] = {  # the first condition that is met counts
-            f"comm_size<{n_ranks}": own,
-            f"comm_size<={n_ranks}": rules,
-            "comm_size=any": own,
-        }
+        by_ranks: dict[str, Any] = {}  # the first condition that is met counts
+        for ranks in sorted({cell.ranks for cell in chosen if cell.collective == collective}):
+            sizes = sizes_measured(measured, collective, ranks)
+            mine = {size: name for (one, size, n), name in chosen.items() if (one, n) == (collective, ranks)}
+            rules = _rules_of_sizes(collective, own, sizes, mine, ranks)
+            if collective in _COMBINING:
+                rules = {"is_commutative=yes": rules, "is_commutative=no": own}
+            by_ranks |= {f"comm_size<{ranks}": own, f"comm_size<={ranks}": rules}
+        by_kind["comm_type=intra"] = by_ranks | {"comm_size=any": own}
     return table
 
 
@@ -179,7 +177,7 @@ def _rules_of_sizes(
     kind, blocks = ("total", n_ranks) if collective in _BY_ALL_BLOCKS else ("avg", 1)
     rules = {
         f"{kind}_msg_size<{(end + 1) * blocks}": _leaf(collective, mine[size], own) if size in mine else own
-        for size, (_, end) in size_bands([size for size in sizes if size]).items()
+        for size, (_, end) in size_bands(sizes).items()
     }
     return rules | {f"{kind}_msg_size=any": own}
 

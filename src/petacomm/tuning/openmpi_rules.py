@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from petacomm.tuning.choice import size_bands
+from petacomm.tuning.cells import Cell, size_bands, sizes_measured
 from petacomm.tuning.tool_interface import ToolInterface
 
 # Numbers of collectives in files of rules.
@@ -20,8 +20,7 @@ _NUMBERS = {
 }
 # Those whose rules go by the bytes of all blocks together, not of one.
 _BY_ALL_BLOCKS = ("allgather", "alltoall", "reduce_scatter_block")
-# Of two ranks alone, or for powers of two.
-_NEVER = ("ignore", "two_proc")
+_TWO_RANKS = "two_proc"
 _POWER_OF_TWO = {("allgather", "recursive_doubling"), ("reduce_scatter_block", "recursive_doubling")}
 _EVEN = {("allgather", "neighbor")}
 # Those that combine in the order of ranks, or fall back where they cannot. Without rules the library asks of
@@ -31,6 +30,7 @@ _IN_ORDER = {
     "reduce": ("linear", "in_order_binary", "rabenseifner"),
     "reduce_scatter_block": ("basic_linear", "recursive_doubling", "recursive_halving", "butterfly"),
 }
+_OWN = "0 0 0 0 # its own choice"
 RULES_FILE = "openmpi-rules.txt"
 RULES_VARIABLES = {"OMPI_MCA_coll_tuned_use_dynamic_rules": "1"}
 RULES_VARIABLE = "OMPI_MCA_coll_tuned_dynamic_rules_filename"
@@ -48,7 +48,7 @@ def openmpi_candidates(
     found: dict[str, dict[str, int]] = {}
     for name, number in tools.values(variable).items():
         short = re.sub(r"\W+", "_", name.lower())
-        if short in _NEVER:
+        if short == "ignore" or (short == _TWO_RANKS and n_ranks != 2):
             continue
         if (collective, short) in _POWER_OF_TWO and n_ranks & (n_ranks - 1):
             continue
@@ -60,41 +60,41 @@ def openmpi_candidates(
     return found
 
 
-def dynamic_rules(n_ranks: int, sizes: Sequence[int], chosen: Mapping[tuple[str, int], str]) -> str:
+def dynamic_rules(measured: Collection[Cell], chosen: Mapping[Cell, str]) -> str:
     """Return the text of a file of rules.
 
     Parameters
     ----------
-    n_ranks : int
-        Ranks of the communicators that the choices are for; others keep the library's own choice.
-    sizes : sequence of int
-        All sizes that were measured, in bytes.
-    chosen : mapping of (str, int) to str
-        Number and name of the algorithm of a collective and size; none where the library's own choice stays.
+    measured : collection of Cell
+        All that was measured: choices are for sizes up to the middle to the next of these. Communicators of
+        other numbers of ranks keep the library's own choice.
+    chosen : mapping of Cell to str
+        Number and name of the algorithm of a cell; none where the library's own choice stays.
     """
-    collectives = sorted({name for name, _ in chosen}, key=_NUMBERS.__getitem__)
+    collectives = sorted({cell.collective for cell in chosen}, key=_NUMBERS.__getitem__)
     lines = [f"{len(collectives)} # collectives"]
     for collective in collectives:
-        mine = {size: name for (one, size), name in chosen.items() if one == collective}
-        rules = _rules_of_one(collective, n_ranks, sizes, mine)
-        lines += [f"{_NUMBERS[collective]} # {collective}", "3 # sizes of communicators"]
-        lines += ["0 # ranks and more", "1", "0 0 0 0 # its own choice"]
-        lines += [
-            f"{n_ranks} # ranks",
-            f"{len(rules)} # bytes, algorithm, fan-out, bytes of a segment",
-            *rules,
-        ]
-        lines += [f"{n_ranks + 1} # ranks and more", "1", "0 0 0 0 # its own choice"]
+        by_ranks = {0: [_OWN]}
+        for ranks in sorted({cell.ranks for cell in chosen if cell.collective == collective}):
+            sizes = sizes_measured(measured, collective, ranks)
+            mine = {size: name for (one, size, n), name in chosen.items() if (one, n) == (collective, ranks)}
+            by_ranks |= {ranks: _rules_of_sizes(collective, ranks, sizes, mine), ranks + 1: [_OWN]}
+        lines += [f"{_NUMBERS[collective]} # {collective}", f"{len(by_ranks)} # sizes of communicators"]
+        for ranks, rules in by_ranks.items():
+            lines += [f"{ranks} # ranks and more", f"{len(rules)} # bytes, algorithm, fan-out, segment"]
+            lines += rules
     return "\n".join(lines) + "\n"
 
 
-def _rules_of_one(collective: str, n_ranks: int, sizes: Sequence[int], mine: Mapping[int, str]) -> list[str]:
+def _rules_of_sizes(
+    collective: str, n_ranks: int, sizes: Sequence[int], mine: Mapping[int, str]
+) -> list[str]:
     if collective == "barrier":
         number, name = mine[0].split()
         return [f"0 {number} 0 0 # {name}"]
     blocks = n_ranks if collective in _BY_ALL_BLOCKS else 1
-    bands = size_bands([size for size in sizes if size])
-    lines = ["0 0 0 0 # its own choice"]
+    bands = size_bands(sizes)
+    lines = [_OWN]
     for size, (begin, _) in bands.items():
         number, name = mine.get(size, "0 its_own_choice").split()
         lines.append(f"{begin * blocks} {number} 0 0 # {name}")

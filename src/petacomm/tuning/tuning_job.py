@@ -23,6 +23,7 @@ from petacomm.base.jobs import run_to_end
 from petacomm.base.phases import in_phase
 from petacomm.base.progress import Progress, SilentProgress
 from petacomm.tuning import mpich_rules, openmpi_rules
+from petacomm.tuning.cells import Cell
 from petacomm.tuning.choice import (
     DEFAULT,
     AlgorithmChoice,
@@ -31,9 +32,9 @@ from petacomm.tuning.choice import (
     select_algorithm,
 )
 from petacomm.tuning.measurement import COLLECTIVES
+from petacomm.tuning.prediction import predicted_seconds
 
 SIZES = (8, 64, 512, 4096, 32768, 262144, 1048576)
-Cell = tuple[str, int]
 # Pairs of jobs with and without rules, of a check. Jobs differ by tens of percent with where their ranks lie
 # and what else the machine does, far more than rounds in a job: many short ones tell more than few long ones.
 _PAIRS = 8
@@ -52,6 +53,7 @@ class Tuning:
     Attributes
     ----------
     ranks : int
+        Ranks of the jobs that measured.
     library : str
         Version of the MPI library, as it says itself.
     kind : str
@@ -60,20 +62,22 @@ class Tuning:
         The library itself, which has MPICH's own table.
     settings : mapping of str to str
         Variables that were set for all that was measured, as there are more ranks than cores.
-    times : mapping of (str, int) to (mapping of str to sequence of float)
-        Seconds of each round by algorithm, for each collective and size.
-    choices : mapping of (str, int) to AlgorithmChoice
-    later : mapping of (str, int) to (sequence of mapping of str to sequence of float)
+    times : mapping of Cell to (mapping of str to sequence of float)
+        Seconds of each round by algorithm.
+    choices : mapping of Cell to AlgorithmChoice
+    later : mapping of Cell to (sequence of mapping of str to sequence of float)
         Seconds of rounds in later jobs, of the best algorithms.
-    checked : mapping of (str, int) to sequence of float
+    checked : mapping of Cell to sequence of float
         Time without the rules by that with them, for each pair of jobs after the choices, by the same of
         cells that no rule changes.
-    refused : mapping of (str, int) to sequence of float
+    refused : mapping of Cell to sequence of float
         The same for cells whose choice jobs with the rules did not confirm.
     wrong : sequence of str
         Algorithms whose results are wrong.
     commutative : bool
         Whether the rules are for programs all of whose operations commute.
+    too_dear : sequence of Cell
+        Those that would have taken too long, or too much memory, to measure.
     """
 
     ranks: int
@@ -88,6 +92,7 @@ class Tuning:
     later: dict[Cell, list[Mapping[str, Sequence[float]]]] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
     commutative: bool = False
+    too_dear: list[Cell] = field(default_factory=list)
 
     @property
     def chosen(self) -> dict[Cell, str]:
@@ -102,22 +107,37 @@ class Tuning:
         """Return the median gain of a cell in jobs with the rules; 1 where no rule changes it."""
         return float(np.median(self.checked[cell])) if cell in self.checked else 1.0
 
+    def default_seconds(self, cell: Cell) -> float | None:
+        """Return the seconds of the library's own choice: measured, or predicted where that can be."""
+        return predicted_seconds(self.measured_defaults(), cell)
+
+    def measured_defaults(self) -> dict[Cell, float]:
+        """Return the seconds of the library's own choice of all cells that were measured."""
+        return {cell: float(np.median(times[DEFAULT])) for cell, times in self.times.items()}
+
     def mean_gain(self) -> float:
         """Return the geometric mean of the checked gains over all cells that were measured."""
         return geometric_mean([self.checked_gain(cell) for cell in self.times])
 
     def as_json(self) -> dict[str, Any]:
         """Return all measurements and choices as JSON data."""
-        cells = []
-        for (collective, size), times in self.times.items():
-            cell = (collective, size)
-            cells.append({
-                "collective": collective, "bytes": size, "choice": asdict(self.choices[cell]),
+        cells = [
+            {
+                "collective": cell.collective, "bytes": cell.size, "ranks": cell.ranks,
+                "choice": asdict(self.choices[cell]),
                 "checked": self.checked.get(cell, []), "refused": self.refused.get(cell, []),
                 "seconds": times, "later": self.later.get(cell, []),
-            })  # fmt: skip
+            }
+            for cell, times in self.times.items()
+        ]  # fmt: skip
         head = {name: getattr(self, name) for name in _HEAD}
-        return head | {"geometric mean of checked gains": self.mean_gain(), "cells": cells}
+        dear = [
+            {"collective": cell.collective, "bytes": cell.size, "ranks": cell.ranks,
+             "predicted_seconds": self.default_seconds(cell)}
+            for cell in self.too_dear
+        ]  # fmt: skip
+        mean = self.mean_gain()
+        return head | {"geometric mean of checked gains": mean, "cells": cells, "too_dear": dear}
 
 
 def tune_collectives(
@@ -128,6 +148,7 @@ def tune_collectives(
     seconds: float = 2.0,
     progress: Progress | None = None,
     commutative: bool = False,
+    ranks: Sequence[int] = (),
 ) -> Tuning:
     """Measure collectives under a launcher, write the rules of the better algorithms, and check them.
 
@@ -146,6 +167,8 @@ def tune_collectives(
     commutative : bool
         Whether all operations of the programs commute. Open MPI's rules do not ask, so that algorithms that
         combine out of the order of ranks are tried only then; MPICH's rules ask.
+    ranks : sequence of int
+        Ranks of the communicators that are measured, of consecutive ones each; of none, all ranks.
 
     Returns
     -------
@@ -155,12 +178,12 @@ def tune_collectives(
     ------
     ConfigError
         If there is no launcher, or one rank alone, or an unknown collective, or a size that is no multiple
-        of 8.
+        of 8, or communicators of one rank or of more than there are.
     ResourceError
         If a job fails, or its MPI library has no algorithms to choose from.
     """
     progress = progress or SilentProgress()
-    cells = _cells(launcher, collectives, sizes)
+    cells = _cells(launcher, collectives, sizes, ranks)
     with write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(prefix="petacomm-tune-", dir=folder)).resolve()
@@ -170,7 +193,7 @@ def tune_collectives(
         with in_phase("measure"):
             result = _measured(launcher, scratch, request, {})
         progress.end()
-        tuning = _chosen(result)
+        tuning = _measured_tuning(result, max(ranks, default=0))
         tuning.commutative = commutative and tuning.kind == "open-mpi"
         _measure_again(launcher, scratch, tuning, request, progress)
         gains = _compared(launcher, scratch, tuning, "check", list(tuning.chosen), seconds, progress)
@@ -183,7 +206,9 @@ def tune_collectives(
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _cells(launcher: Sequence[str], collectives: Sequence[str], sizes: Sequence[int]) -> list[Cell]:
+def _cells(
+    launcher: Sequence[str], collectives: Sequence[str], sizes: Sequence[int], ranks: Sequence[int]
+) -> list[Cell]:
     if not launcher or shutil.which(launcher[0]) is None:
         what = f"'{launcher[0]}' is not found" if launcher else "no launcher"
         raise ConfigError(what, mend="write petacomm tune --out tuning -- mpiexec -n 8")
@@ -192,21 +217,27 @@ def _cells(launcher: Sequence[str], collectives: Sequence[str], sizes: Sequence[
     for size in sizes:
         if size < 8 or size % 8:
             raise ConfigError(f"a size of {size} bytes", mend="give multiples of 8: doubles are sent")
+    if ranks and min(ranks) < 2:
+        raise ConfigError(
+            f"communicators of {min(ranks)} ranks send nothing", mend="give 2 or more: --ranks 4,8"
+        )
     return [
-        (name, size) for name in collectives for size in ((0,) if name == "barrier" else sorted(set(sizes)))
+        Cell(name, size, n_ranks)
+        for name in collectives
+        for n_ranks in sorted(set(ranks)) or [0]
+        for size in ((0,) if name == "barrier" else sorted(set(sizes)))
     ]
 
 
 def write_rules(tuning: Tuning, folder: Path) -> dict[str, str]:
     """Write the rules of a tuning into a folder, and return variables that make MPI read them."""
-    sizes = sorted({size for _, size in tuning.times})
     if tuning.kind == "open-mpi":
         path = folder.resolve() / openmpi_rules.RULES_FILE
-        write_text(path, openmpi_rules.dynamic_rules(tuning.ranks, sizes, tuning.chosen))
+        write_text(path, openmpi_rules.dynamic_rules(tuning.times, tuning.chosen))
         return openmpi_rules.RULES_VARIABLES | {openmpi_rules.RULES_VARIABLE: str(path)}
     path = folder.resolve() / mpich_rules.RULES_FILE
     base = mpich_rules.builtin_table(Path(tuning.library_path))
-    table = mpich_rules.selection_table(base, tuning.ranks, sizes, tuning.chosen)
+    table = mpich_rules.selection_table(base, tuning.times, tuning.chosen)
     text = json.dumps(table, separators=(",", ":")) + "\n"
     # MPICH maps the file and reads on to a zero, which is not there behind pages that are full.
     write_text(path, text + " " * (len(text) % mmap.PAGESIZE == 0))
@@ -219,7 +250,8 @@ def remove_rules(folder: Path) -> None:
         (folder / name).unlink(missing_ok=True)
 
 
-def _chosen(result: Mapping[str, Any]) -> Tuning:
+def _measured_tuning(result: Mapping[str, Any], most: int) -> Tuning:
+    """Return what was measured, with the default chosen of each cell, if there are the `most` ranks asked."""
     if not result["kind"]:
         own = "export I_MPI_TUNING_MODE=auto: it tunes itself as a program runs"
         raise ResourceError(
@@ -230,12 +262,25 @@ def _chosen(result: Mapping[str, Any]) -> Tuning:
         raise ConfigError(
             "one rank has nobody to send to", mend="start more: petacomm tune ... -- mpiexec -n 8"
         )
-    times = {(cell["collective"], cell["size"]): cell["times"] for cell in result["cells"]}
+    if most > result["ranks"]:
+        raise ConfigError(
+            f"communicators of {most} ranks, of {result['ranks']} that the launcher starts",
+            mend="start more, or give fewer: --ranks",
+        )
+    rows = {_cell(row): row["times"] for row in result["cells"]}
+    times = {cell: taken for cell, taken in rows.items() if taken}
     choices = {cell: AlgorithmChoice(DEFAULT) for cell in times}
     wrong = [f"{cell['collective']} {name}" for cell in result["cells"] for name in cell["wrong"]]
     names = ("ranks", "library", "kind", "library_path", "settings")
     head = {name: result[name] for name in names}
-    return Tuning(**head, times=times, choices=choices, wrong=list(dict.fromkeys(wrong)))
+    return Tuning(
+        **head, times=times, choices=choices, wrong=list(dict.fromkeys(wrong)),
+        too_dear=[cell for cell in rows if cell not in times],
+    )  # fmt: skip
+
+
+def _cell(row: Mapping[str, Any]) -> Cell:
+    return Cell(row["collective"], row["size"], row["ranks"])
 
 
 def _measure_again(
@@ -288,8 +333,7 @@ def _compared(
             with in_phase(phase):
                 result = _measured(launcher, scratch, request, variables if with_rules else {})
             taken[with_rules] = {
-                (cell["collective"], cell["size"]): float(np.median(cell["times"][DEFAULT]))
-                for cell in result["cells"]
+                _cell(row): float(np.median(row["times"][DEFAULT])) for row in result["cells"]
             }
             progress.advance(1)
         for cell, gain in controlled_gains(taken[False], taken[True], controls).items():
@@ -314,9 +358,9 @@ def controlled_gains(
 
     Parameters
     ----------
-    own, ruled : mapping of (str, int) to float
+    own, ruled : mapping of Cell to float
         Seconds of each cell in the job without rules and in that with them.
-    controls : sequence of (str, int)
+    controls : sequence of Cell
         Cells that no rule changes.
     """
     gains = {cell: own[cell] / ruled[cell] for cell in own}

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from petacomm.base.text import format_bytes, format_seconds, table_lines
-from petacomm.tuning.choice import DEFAULT, size_bands
+from petacomm.tuning.cells import Cell, size_bands, sizes_measured
+from petacomm.tuning.choice import DEFAULT
+from petacomm.tuning.prediction import prediction_ratios
 from petacomm.tuning.tuning_job import Tuning
 
 if TYPE_CHECKING:
@@ -18,19 +21,12 @@ if TYPE_CHECKING:
 
 def tuning_table(tuning: Tuning) -> str:
     """Return a tuning as a text table."""
-    rows = [["collective", "size", "default", "chosen", "time", "gain", "95 % of gain", "in jobs"]]
-    for (collective, size), times in tuning.times.items():
-        choice = tuning.choices[collective, size]
-        own = format_seconds(float(np.median(times[DEFAULT])), 3)
-        row = [collective, format_bytes(size) if size else "", own]
-        if choice.name == DEFAULT:
-            note = "withdrawn" if tuning.is_withdrawn((collective, size)) else ""
-            rows.append([*row, "default", "", "", note, ""])
-            continue
-        taken = format_seconds(float(np.median(times[choice.name])), 3)
-        bounds = f"{choice.low:.2f} to {choice.high:.2f}"
-        gain = f"{tuning.checked_gain((collective, size)):.2f}"
-        rows.append([*row, choice.name, taken, f"{choice.gain:.2f}", bounds, gain])
+    rows = [["collective", "ranks", "size", "default", "chosen", "time", "gain", "95 % of gain", "in jobs"]]
+    rows += [_row(tuning, cell) for cell in tuning.times]
+    for cell in tuning.too_dear:
+        seconds = tuning.default_seconds(cell)
+        about = "" if seconds is None else f"about {format_seconds(seconds, 2)}"
+        rows.append([*_name(cell), about, "default", "", "", "too dear to measure", ""])
     lines = [f"{tuning.ranks} ranks, {tuning.library}", "", *table_lines(rows), ""]
     lines.append(
         f"geometric mean of the gains in jobs, over all {len(tuning.times)} rows: {tuning.mean_gain():.2f}"
@@ -42,6 +38,20 @@ def tuning_table(tuning: Tuning) -> str:
     return "\n".join(lines)
 
 
+def _name(cell: Cell) -> list[str]:
+    return [cell.collective, str(cell.ranks), format_bytes(cell.size) if cell.size else ""]
+
+
+def _row(tuning: Tuning, cell: Cell) -> list[str]:
+    choice, times = tuning.choices[cell], tuning.times[cell]
+    row = [*_name(cell), format_seconds(float(np.median(times[DEFAULT])), 3)]
+    if choice.name == DEFAULT:
+        return [*row, "default", "", "", "withdrawn" if tuning.is_withdrawn(cell) else "", ""]
+    taken = format_seconds(float(np.median(times[choice.name])), 3)
+    bounds = f"{choice.low:.2f} to {choice.high:.2f}"
+    return [*row, choice.name, taken, f"{choice.gain:.2f}", bounds, f"{tuning.checked_gain(cell):.2f}"]
+
+
 def environment_text(tuning: Tuning, variables: Mapping[str, str]) -> str:
     """Return lines of a shell that make MPI read the rules, with the settings of the measurement."""
     both = dict(variables) | dict(tuning.settings)
@@ -51,61 +61,114 @@ def environment_text(tuning: Tuning, variables: Mapping[str, str]) -> str:
 def job_savings(tuning: Tuning, recording: Recording) -> dict[str, Any]:
     """Return what the rules save of the collectives of a recorded job, by the times that were measured here.
 
-    Calls on communicators of other numbers of ranks, or of sizes beyond those measured, are counted apart.
+    Calls on communicators of other numbers of ranks, or of sizes beyond those measured, keep the library's
+    own choice; their time is predicted where that can be.
 
     Returns
     -------
     dict
-        A row for each collective and size (``cells``), sums over all of them (``all``), with seconds of all
-        their calls by the library's own choice and by the rules; and other calls (``not_measured``).
+        A row for each cell that was measured (``cells``), with seconds of all its calls by the library's own
+        choice and by the rules; a row for each collective and number of ranks with the predicted seconds of
+        others (``predicted``), and by what factor those measured are predicted wrongly from each other
+        (``prediction_ratios``); sums over both (``all``); and calls of which nothing is known
+        (``not_measured``).
     """
-    cells: list[dict[str, Any]] = []
+    measured: dict[Cell, _Calls] = {}
+    predicted: dict[tuple[str, int], _Calls] = {}
     other = 0
-    for cell, calls in _recorded_cells(tuning, recording):
-        if cell is None:
-            other = calls
-            continue
-        own = calls * float(np.median(tuning.times[cell][DEFAULT]))
-        tuned = own / tuning.checked_gain(cell)
-        counted = {"calls": calls, "default_seconds": own, "tuned_seconds": tuned}
-        cells.append({"collective": cell[0], "bytes": cell[1], **counted})
-    sums = {name: sum(row[name] for row in cells) for name in ("calls", "default_seconds", "tuned_seconds")}
-    return {"cells": cells, "all": sums, "not_measured": other}
+    for call, calls in _recorded_calls(recording):
+        cell = _measured_cell(tuning, call)
+        seconds = tuning.default_seconds(cell or call)
+        if seconds is None:
+            other += calls
+        elif cell is None:
+            predicted.setdefault((call.collective, call.ranks), _Calls()).add(calls, seconds, 1.0)
+        else:
+            measured.setdefault(cell, _Calls()).add(calls, seconds, tuning.checked_gain(cell))
+    rows = [asdict(calls) for calls in (*measured.values(), *predicted.values())]
+    return {
+        "cells": [
+            {"collective": cell.collective, "ranks": cell.ranks, "bytes": cell.size, **asdict(measured[cell])}
+            for cell in tuning.times
+            if cell in measured
+        ],
+        "predicted": [
+            {"collective": collective, "ranks": ranks, **asdict(calls)}
+            for (collective, ranks), calls in predicted.items()
+        ],
+        "prediction_ratios": prediction_ratios(tuning.measured_defaults()) if predicted else [],
+        "all": {name: sum(row[name] for row in rows) for name in asdict(_Calls())},
+        "not_measured": other,
+    }
+
+
+@dataclass
+class _Calls:
+    """Calls of collectives, and the seconds of all of them by the library's own choice and by the rules."""
+
+    calls: int = 0
+    default_seconds: float = 0.0
+    tuned_seconds: float = 0.0
+
+    def add(self, calls: int, seconds: float, gain: float) -> None:
+        """Count calls that take some seconds each by the library's own choice."""
+        self.calls += calls
+        self.default_seconds += calls * seconds
+        self.tuned_seconds += calls * seconds / gain
 
 
 def saving_table(savings: Mapping[str, Any]) -> str:
     """Return what `job_savings` has found as a text table."""
-    rows = [["collective", "size", "calls", "default", "tuned", "saved"]]
-    for row in [*savings["cells"], {"collective": "all", "bytes": 0} | savings["all"]]:
-        size = format_bytes(row["bytes"]) if row["bytes"] else ""
-        seconds = _three_seconds(row["default_seconds"], row["tuned_seconds"])
-        rows.append([row["collective"], size, f"{row['calls']:,}", *seconds])
-    other = savings["not_measured"]
-    note = f"{other:,} calls of collectives, ranks or sizes that were not measured" if other else ""
-    return "\n".join([*table_lines(rows), *([note] if note else [])])
+    rows = [["collective", "ranks", "size", "calls", "default", "tuned", "saved"]]
+    for row in savings["cells"]:
+        rows.append(_saving_row(row, format_bytes(row["bytes"]) if row["bytes"] else ""))
+    rows += [_saving_row(row, "predicted") for row in savings["predicted"]]
+    rows.append(_saving_row({"collective": "all", "ranks": ""} | savings["all"], ""))
+    lines = table_lines(rows)
+    if savings["predicted"]:
+        lines.append(_prediction_note(savings))
+    if savings["not_measured"]:
+        lines.append(
+            f"{savings['not_measured']:,} calls of which nothing was measured that would tell their time"
+        )
+    return "\n".join(lines)
 
 
-def _recorded_cells(tuning: Tuning, recording: Recording) -> Iterator[tuple[tuple[str, int] | None, int]]:
-    """Iterate over calls of the recording by the cell that they fall into, in the order of the cells."""
+def _prediction_note(savings: Mapping[str, Any]) -> str:
+    """Return what a user should know of predicted times: how good they are, and what would be measured."""
+    ratios = savings["prediction_ratios"]
+    note = "predicted: sizes and communicators that were not measured, which have no rules"
+    if ratios:
+        middle = ratios[len(ratios) // 2]
+        note += (
+            f";\nmeasured times are predicted from each other within a factor of {middle:.2g} in the median, "
+        )
+        note += f"{ratios[-1]:.2g} at most"
+    measured = {row["ranks"] for row in savings["cells"]}
+    missing = sorted({row["ranks"] for row in savings["predicted"]} - measured)
+    return note + (f"; --ranks {','.join(map(str, missing))} measures those" if missing else "")
+
+
+def _saving_row(row: Mapping[str, Any], size: str) -> list[str]:
+    own, tuned = row["default_seconds"], row["tuned_seconds"]
+    seconds = [format_seconds(value, 3) for value in (own, tuned, own - tuned)]
+    return [row["collective"], str(row["ranks"]), size, f"{row['calls']:,}", *seconds]
+
+
+def _recorded_calls(recording: Recording) -> Iterator[tuple[Cell, int]]:
+    """Iterate over the collectives of a recording and how often each was called, but those of one rank."""
     from petacomm.recording.recording import CALLS
 
-    calls: dict[tuple[str, int] | None, int] = {}
     for row in recording.collectives:
-        fits = len(recording.groups[row["group"]].ranks) == tuning.ranks
-        cell = _cell_of(tuning, CALLS[row["call"]], int(row["size"])) if fits else None
-        calls[cell] = calls.get(cell, 0) + int(row["calls"])
-    for cell in [*tuning.times, None]:
-        if cell in calls:
-            yield cell, calls[cell]
+        ranks = len(recording.groups[row["group"]].ranks)
+        if ranks > 1:
+            yield Cell(CALLS[row["call"]], int(row["size"]), ranks), int(row["calls"])
 
 
-def _cell_of(tuning: Tuning, collective: str, size: int) -> tuple[str, int] | None:
-    sizes = [one for name, one in tuning.times if name == collective]
+def _measured_cell(tuning: Tuning, call: Cell) -> Cell | None:
+    """Return the cell that was measured into whose sizes a call falls."""
+    sizes = sizes_measured(tuning.times, call.collective, call.ranks)
     for measured, (begin, end) in size_bands(sizes).items():
-        if begin <= size <= end or (collective == "barrier" and measured == 0):
-            return collective, measured
+        if begin <= call.size <= end or (call.collective == "barrier" and measured == 0):
+            return call._replace(size=measured)
     return None
-
-
-def _three_seconds(own: float, tuned: float) -> list[str]:
-    return [format_seconds(value, 3) for value in (own, tuned, own - tuned)]

@@ -1,7 +1,5 @@
 """Choices on made timings: real gains are found, and none is made of noise alone."""
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,7 +10,6 @@ from petacomm.tuning.choice import (
     geometric_mean,
     median_bounds,
     select_algorithm,
-    size_bands,
 )
 
 
@@ -74,15 +71,6 @@ def test_bounds_miss_the_median_as_seldom_as_they_say():
         low, high = median_bounds(rng.exponential(size=20), 0.05)
         missed += not low <= np.log(2) <= high
     assert missed <= 50 + 4 * np.sqrt(50)  # four standard deviations of a binomial
-
-
-@given(st.lists(st.integers(1, 1 << 22).map(lambda n: 8 * n), min_size=1, max_size=9, unique=True))
-def test_bands_meet_and_each_has_its_size(sizes):
-    bands = size_bands([0, *sizes])
-    assert bands.pop(0) == (0, 0)
-    ordered = [bands[size] for size in sorted(sizes)]
-    assert ordered[0][0] == 1 and all(a[1] + 1 == b[0] for a, b in pairwise(ordered))
-    assert all(begin <= size <= end for size, (begin, end) in bands.items())
 
 
 def test_means_of_gains_are_geometric():

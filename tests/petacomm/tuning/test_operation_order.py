@@ -8,6 +8,7 @@ from commands import run_command
 from mpi import MPIEXEC
 
 from petacomm.tuning import AlgorithmChoice, Tuning
+from petacomm.tuning.cells import Cell
 from petacomm.tuning.measurement import library_kind
 from petacomm.tuning.openmpi_rules import openmpi_candidates
 from petacomm.tuning.tuning_job import write_rules
@@ -104,7 +105,7 @@ def test_rules_of_mpich_leave_such_operations_to_the_library(tmp_path):
         pytest.skip("the MPI at hand is not MPICH")
     assert not wrong
     names = {"allreduce": "ring", "reduce": "reduce_scatter_gather", "reduce_scatter_block": "pairwise"}
-    choices = {(call, 4096): AlgorithmChoice(name) for call, name in names.items()}
+    choices = {Cell(call, 4096, 4): AlgorithmChoice(name) for call, name in names.items()}
     tuning = Tuning(4, version, "mpich", library, {}, choices, choices)
     assert not chains(4, "rules", write_rules(tuning, tmp_path))[3]
 

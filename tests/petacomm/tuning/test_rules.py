@@ -10,6 +10,7 @@ from mpi import MPIEXEC
 
 from petacomm.base.errors import ResourceError
 from petacomm.tuning import AlgorithmChoice, Tuning
+from petacomm.tuning.cells import Cell
 from petacomm.tuning.measurement import COLLECTIVES, library_kind
 from petacomm.tuning.mpich_rules import RULES_VARIABLE, builtin_table, selection_table
 from petacomm.tuning.openmpi_rules import RULES_VARIABLE as RULES_NAME
@@ -17,8 +18,9 @@ from petacomm.tuning.openmpi_rules import RULES_VARIABLES, dynamic_rules
 from petacomm.tuning.tuning_job import write_rules
 
 SIZES = [8, 65536]
+COMBINED = [Cell("allreduce", size, ranks) for size in SIZES for ranks in (2, 4, 5, 8)]
 LAST = 65536**2 // 724  # bytes of the last band: 724 is the geometric mean of the sizes
-CELLS = [(name, 0 if name == "barrier" else 512) for name in COLLECTIVES]
+CELLS = [Cell(name, 0 if name == "barrier" else 512, 4) for name in COLLECTIVES]
 OWN = {"algorithm=MPIR_Allreduce_intra_recursive_doubling": {}}
 BASE = {
     "collective=allreduce": {"comm_type=intra": OWN, "comm_type=inter": {}},
@@ -66,14 +68,15 @@ def test_mpich_follows_its_selection_file(tmp_path):
     if library_kind(version) != "mpich":
         pytest.skip("the MPI at hand is not MPICH")
     assert before == [[1, 1], [8192, 8192]]  # recursive doubling
-    table = selection_table(builtin_table(tmp_path / library), 4, SIZES, {("allreduce", 65536): "ring"})
+    own = builtin_table(tmp_path / library)
+    table = selection_table(own, COMBINED, {Cell("allreduce", 65536, 4): "ring"})
     (tmp_path / "rules.json").write_text(json.dumps(table))
     after = sums_made({RULES_VARIABLE: str(tmp_path / "rules.json")})[2]
     assert after == [[1, 1], [2048] * 3]
-    tree = selection_table(builtin_table(tmp_path / library), 4, SIZES, {("allreduce", 65536): "tree k=4"})
+    tree = selection_table(own, COMBINED, {Cell("allreduce", 65536, 4): "tree k=4"})
     (tmp_path / "rules.json").write_text(json.dumps(tree))
     assert sums_made({RULES_VARIABLE: str(tmp_path / "rules.json")})[2] == [[1, 1], [8192] * 3]
-    others = selection_table(builtin_table(tmp_path / library), 5, SIZES, {("allreduce", 65536): "ring"})
+    others = selection_table(own, COMBINED, {Cell("allreduce", 65536, 5): "ring"})
     (tmp_path / "rules.json").write_text(json.dumps(others))
     assert sums_made({RULES_VARIABLE: str(tmp_path / "rules.json")})[2] == before
 
@@ -84,9 +87,9 @@ def test_open_mpi_follows_its_rules(tmp_path):
         pytest.skip("the MPI at hand is not Open MPI: make test-openmpi")
     path = tmp_path / "rules.txt"
     variables = RULES_VARIABLES | {RULES_NAME: str(path)}
-    path.write_text(dynamic_rules(4, SIZES, {("allreduce", 65536): "4 ring"}))
+    path.write_text(dynamic_rules(COMBINED, {Cell("allreduce", 65536, 4): "4 ring"}))
     assert before[1] != [2048] * 3 and sums_made(variables)[2] == [before[0], [2048] * 3]
-    path.write_text(dynamic_rules(5, SIZES, {("allreduce", 65536): "4 ring"}))
+    path.write_text(dynamic_rules(COMBINED, {Cell("allreduce", 65536, 5): "4 ring"}))
     assert sums_made(variables)[2] == before
 
 
@@ -100,8 +103,8 @@ def test_rules_of_all_algorithms_are_accepted_and_results_are_right(tmp_path):
     for cell in first["cells"]:
         names = [name for name in cell["times"] if name != "default"]
         sizes = [0] if cell["collective"] == "barrier" else [512 << number for number in range(len(names))]
-        chosen |= {(cell["collective"], size): name for size, name in zip(sizes, names, strict=False)}
-    assert {name for name, _ in chosen} == set(COLLECTIVES)
+        chosen |= {Cell(cell["collective"], size, 4): name for size, name in zip(sizes, names, strict=False)}
+    assert {cell.collective for cell in chosen} == set(COLLECTIVES)
     assert not any(cell["wrong"] for cell in first["cells"])
     head = {name: first[name] for name in ("ranks", "library", "kind", "library_path", "settings")}
     choices = {cell: AlgorithmChoice(name) for cell, name in chosen.items()}
@@ -123,7 +126,9 @@ def run_cells(folder, cells, forced, variables):
 
 
 def test_the_selection_file_keeps_all_else():
-    table = selection_table(BASE, 8, SIZES, {("allreduce", 8): "ring", ("barrier", 0): "k_dissemination k=4"})
+    table = selection_table(
+        BASE, COMBINED, {Cell("allreduce", 8, 8): "ring", Cell("barrier", 0, 8): "k_dissemination k=4"}
+    )
     intra = table["collective=allreduce"]["comm_type=intra"]
     assert list(intra) == ["comm_size<8", "comm_size<=8", "comm_size=any"]
     assert (
@@ -140,15 +145,30 @@ def test_the_selection_file_keeps_all_else():
     assert BASE["collective=allreduce"]["comm_type=intra"] == OWN  # not changed
 
 
+def test_rules_of_several_communicators_are_by_their_ranks():
+    chosen = {Cell("allreduce", 8, 4): "ring", Cell("allreduce", 8, 5): "tree k=4"}
+    intra = selection_table(BASE, COMBINED, chosen)["collective=allreduce"]["comm_type=intra"]
+    sizes = ["comm_size<4", "comm_size<=4", "comm_size<5", "comm_size<=5", "comm_size=any"]
+    assert list(intra) == sizes and [intra[size] == OWN for size in sizes] == [True, False] * 2 + [True]
+    four, five = (intra[size]["is_commutative=yes"]["avg_msg_size<725"] for size in sizes[1::2])
+    assert "algorithm=MPIR_Allreduce_intra_ring" in four and "algorithm=MPIR_Allreduce_intra_tree" in five
+    text = dynamic_rules(COMBINED, dict.fromkeys(chosen, "4 ring"))
+    lines = [line.partition(" #")[0] for line in text.splitlines()]
+    assert lines[2] == "4"  # sizes of communicators: all, 4, 5 and 6
+    assert [lines[number] for number in (3, 6, 12, 18)] == ["0", "4", "5", "6"]
+    assert lines[9] == lines[15] == "1 4 0 0"
+
+
 def test_algorithms_of_built_in_operations_are_for_these_alone():
-    table = selection_table(BASE, 8, SIZES, {("allreduce", 65536): "reduce_scatter_allgather"})
+    table = selection_table(BASE, COMBINED, {Cell("allreduce", 65536, 8): "reduce_scatter_allgather"})
     rules = table["collective=allreduce"]["comm_type=intra"]["comm_size<=8"]["is_commutative=yes"]
     leaf = rules[f"avg_msg_size<{LAST + 1}"]
     assert leaf["is_op_built_in=no"] == OWN and leaf["is_op_built_in=yes"]["count<pow2"] == OWN
 
 
 def test_rules_of_open_mpi_are_by_the_bytes_of_all_blocks():
-    text = dynamic_rules(8, [64, 1024], {("alltoall", 1024): "2 pairwise", ("barrier", 0): "4 bruck"})
+    measured = [Cell("alltoall", 64, 8), Cell("alltoall", 1024, 8), Cell("barrier", 0, 8)]
+    text = dynamic_rules(measured, {measured[1]: "2 pairwise", measured[2]: "4 bruck"})
     lines = [line.partition(" #")[0] for line in text.splitlines()]
     assert lines[0] == "2" and lines[1:3] == ["3", "3"]
     one = lines.index("8")

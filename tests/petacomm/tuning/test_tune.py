@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +14,8 @@ from petacomm.cli.tune import _sourced
 from petacomm.mpi.launch import OVERSUBSCRIBED
 from petacomm.recording.recording import CALLS, COLLECTIVES, MESSAGES, RankGroup, Recording
 from petacomm.tuning import AlgorithmChoice, Tuning
-from petacomm.tuning.measurement import oversubscription_settings
+from petacomm.tuning.cells import Cell
+from petacomm.tuning.measurement import _is_too_dear, oversubscription_settings
 from petacomm.tuning.tool_interface import mapped_mpi_library
 from petacomm.tuning.tuning_job import control_cells, controlled_gains, withdraw_choices
 from petacomm.tuning.tuning_table import environment_text, job_savings, saving_table, tuning_table
@@ -21,24 +23,25 @@ from petacomm.tuning.tuning_table import environment_text, job_savings, saving_t
 NAMES = ("default", "ring", "tree k=2")
 
 
+SHORT, LONG, BARRIER = Cell("allreduce", 8, 8), Cell("allreduce", 1024, 8), Cell("barrier", 0, 8)
+
+
 def made_tuning():
     times = {
-        ("allreduce", 8): {"default": [1e-5] * 3, "ring": [2e-5] * 3},
-        ("allreduce", 1024): {"default": [4e-5] * 3, "ring": [2e-5] * 3},
-        ("barrier", 0): {"default": [1e-5] * 3},
+        SHORT: {"default": [1e-5] * 3, "ring": [2e-5] * 3},
+        LONG: {"default": [4e-5] * 3, "ring": [2e-5] * 3},
+        BARRIER: {"default": [1e-5] * 3},
     }
     choices = {cell: AlgorithmChoice("default") for cell in times}
-    choices["allreduce", 1024] = AlgorithmChoice("ring", 2.0, 1.8, 2.2)
-    return Tuning(
-        8, "MPICH 5", "mpich", "", {"A": "b c"}, times, choices, {("allreduce", 1024): [1.9, 2.0, 2.3]}
-    )
+    choices[LONG] = AlgorithmChoice("ring", 2.0, 1.8, 2.2)
+    return Tuning(8, "MPICH 5", "mpich", "", {"A": "b c"}, times, choices, {LONG: [1.9, 2.0, 2.3]})
 
 
 def test_the_table_has_a_row_for_each_cell():
     lines = tuning_table(made_tuning()).splitlines()
     assert lines[0] == "8 ranks, MPICH 5"
     row = next(line for line in lines if "ring" in line).split()
-    assert " ".join(row) == "allreduce 1.02 kB 40 us ring 20 us 2.00 1.80 to 2.20 2.00"
+    assert " ".join(row) == "allreduce 8 1.02 kB 40 us ring 20 us 2.00 1.80 to 2.20 2.00"
     assert lines[-1].endswith(f"over all 3 rows: {2 ** (1 / 3):.2f}")
 
 
@@ -46,39 +49,84 @@ def test_variables_are_quoted_and_those_of_the_measurement_with_them():
     assert environment_text(made_tuning(), {"RULES": "/x"}) == "export A='b c'\nexport RULES=/x\n"
 
 
-def test_savings_are_of_the_calls_that_were_measured():
-    groups = [RankGroup("", np.arange(8, dtype=np.int32)), RankGroup("", np.arange(4, dtype=np.int32))]
-    sums = [(0, 1000, 100), (1, 1000, 7), (0, 1 << 30, 2)]
-    calls = [*(("allreduce", *one) for one in sums), ("scan", 0, 8, 1)]
+def recorded_collectives(calls, *sizes_of_groups):
+    """Return a recording of collectives: name, group, size and number of calls of each."""
+    groups = [RankGroup("", np.arange(n, dtype=np.int32)) for n in sizes_of_groups]
     rows = np.zeros(len(calls), COLLECTIVES)
     for row, (call, group, size, n) in zip(rows, calls, strict=True):
         row["call"], row["group"], row["size"], row["calls"] = CALLS.index(call), group, size, n
-    savings = job_savings(made_tuning(), Recording(8, "", groups, np.zeros(0, MESSAGES), rows))
+    return Recording(8, "", groups, np.zeros(0, MESSAGES), rows)
+
+
+def test_savings_are_of_the_calls_that_were_measured():
+    calls = [("allreduce", 0, 1000, 100), ("allreduce", 1, 1000, 7), ("allreduce", 0, 1 << 30, 2)]
+    calls += [("scan", 0, 8, 1), ("allreduce", 2, 8, 1000)]  # alone, nobody sends
+    savings = job_savings(made_tuning(), recorded_collectives(calls, 8, 4, 1))
     counted = {"calls": 100, "default_seconds": 4e-3, "tuned_seconds": pytest.approx(2e-3)}
-    cell = {"collective": "allreduce", "bytes": 1024}
-    assert savings == {"cells": [cell | counted], "all": counted, "not_measured": 10}
-    lines = saving_table(savings).splitlines()
-    assert " ".join(lines[1].split()) == "allreduce 1.02 kB 100 4 ms 2 ms 2 ms"
+    assert savings.pop("cells") == [{"collective": "allreduce", "bytes": 1024, "ranks": 8} | counted]
+    assert savings.pop("all") == counted and savings.pop("not_measured") == 10
+    assert not any(savings.values())
+    lines = saving_table(job_savings(made_tuning(), recorded_collectives(calls, 8, 4, 1))).splitlines()
+    assert " ".join(lines[1].split()) == "allreduce 8 1.02 kB 100 4 ms 2 ms 2 ms"
     assert lines[-1].startswith("10 calls") and len(lines) == 4
+
+
+def test_calls_that_were_not_measured_are_predicted():
+    tuning = made_tuning()
+    four = {cell._replace(ranks=4): {"default": [5e-6]} for cell in (SHORT, LONG)}
+    tuning.times = {**tuning.times, **four}
+    calls = [("allreduce", 0, 1024, 1), ("allreduce", 1, 1024, 10), ("allreduce", 2, 2048, 10)]
+    savings = job_savings(tuning, recorded_collectives(calls, 8, 2, 4))
+    by_ranks = {row["ranks"]: row for row in savings["predicted"]}
+    assert by_ranks[2]["default_seconds"] == pytest.approx(10 * 5e-6 * 5e-6 / 4e-5)  # an eighth, as 4 of 8
+    assert by_ranks[2]["tuned_seconds"] == by_ranks[2]["default_seconds"]
+    assert savings["cells"][0]["ranks"] == 8 and savings["all"]["calls"] == 21
+    assert savings["prediction_ratios"][0] >= 1
+    said = saving_table(savings)
+    assert "predicted" in said and "--ranks 2 measures those" in said.replace("\n", " ")
+
+
+def test_what_would_take_too_long_is_not_measured():
+    node = SimpleNamespace(size=1, Free=lambda: None)
+    world = SimpleNamespace(Split_type=lambda _: node, allreduce=lambda value, _: value)
+    mpi = SimpleNamespace(COMM_WORLD=world, COMM_TYPE_SHARED=0, MAX=max)
+    seconds = {64: 1e-3, 512: 1e-3, 4096: 5e-3, 32768: 40e-3}
+    found = {Cell("alltoall", size, 8): {"times": {"default": [taken]}} for size, taken in seconds.items()}
+    asked = [Cell("alltoall", size, 8) for size in (65536, 1 << 18)]
+    assert [_is_too_dear(mpi, cell, found, 1.0) for cell in asked] == [False, True]  # 80 ms and 320 ms
+    assert not _is_too_dear(mpi, asked[1], found, 3.0) and not _is_too_dear(mpi, asked[1], {}, 1.0)
+
+
+def test_what_is_too_dear_is_told_with_what_is_predicted():
+    tuning = made_tuning()
+    tuning.too_dear = [LONG._replace(size=8192), LONG._replace(size=1 << 30)]
+    near, far = (line for line in tuning_table(tuning).splitlines() if "too dear" in line)
+    assert "about 250 us" in near and "about" not in far  # 40 us, and 30 us in 1016 bytes
+    told = tuning.as_json()["too_dear"]
+    assert told[0]["predicted_seconds"] == pytest.approx(40e-6 + 30e-6 / 1016 * 7168)
+    assert told[1]["predicted_seconds"] is None
 
 
 def test_the_command_measures_and_writes(tmp_path):
     if not MPIEXEC.exists():
         pytest.skip("no mpiexec beside this Python: pip install mpich")
-    words = ["tune", "--out", tmp_path / "tuning", "--collectives", "allreduce,barrier", "--sizes", "64"]
+    words = ["tune", "--out", tmp_path / "tuning", "--collectives", "allreduce,barrier"]
+    words += ["--sizes", f"64,{1 << 40}", "--ranks", "2,3"]  # of the larger one, no memory is taken
     rows = np.zeros(1, COLLECTIVES)
     rows["call"], rows["size"], rows["calls"] = CALLS.index("allreduce"), 64, 3
     groups = [RankGroup("", np.arange(2, dtype=np.int32))]
     Recording(2, "", groups, np.zeros(0, MESSAGES), rows).save(tmp_path / "graph.npz")
     words += ["--graph", tmp_path / "graph.npz"]
-    ended = petacomm(*words, "--seconds", "0.01", "--json", "--", MPIEXEC, "-n", 2, timeout=120)
+    ended = petacomm(*words, "--seconds", "0.01", "--json", "--", MPIEXEC, "-n", 3, timeout=120)
     if "no algorithms to choose from are known of Intel" in ended.stderr:
         pytest.skip("the MPI at hand is Intel's, which tunes itself")
     assert ended.returncode == 0, ended.stderr
     said = json.loads(ended.stdout)
     assert said == json.loads((tmp_path / "tuning/measurements.json").read_text())
-    assert said["ranks"] == 2 and not said["wrong"] and said["kind"]
-    assert {cell["collective"]: cell["bytes"] for cell in said["cells"]} == {"allreduce": 64, "barrier": 0}
+    assert said["ranks"] == 3 and not said["wrong"] and said["kind"]
+    measured = [(cell["collective"], cell["ranks"], cell["bytes"]) for cell in said["cells"]]
+    assert measured == [("allreduce", 2, 64), ("allreduce", 3, 64), ("barrier", 2, 0), ("barrier", 3, 0)]
+    assert [(cell["ranks"], cell["bytes"]) for cell in said["too_dear"]] == [(2, 1 << 40), (3, 1 << 40)]
     saved = said["savings"]["all"]
     assert saved["calls"] == 3 and saved["default_seconds"] >= saved["tuned_seconds"] > 0
     assert "of " + said["savings"]["recording"] in (tmp_path / "tuning/table.txt").read_text()
@@ -99,6 +147,8 @@ def test_the_command_measures_and_writes(tmp_path):
         (["--out", "x", "--sizes", "8,x", "--", "true"], "--sizes 8,x"),
         (["--out", "x", "--sizes", "12", "--", "true"], "a size of 12 bytes"),
         (["--out", "x", "--seconds", "0", "--", "true"], "--seconds 0"),
+        (["--out", "x", "--ranks", "2,four", "--", "true"], "--ranks 2,four (write numbers of ranks"),
+        (["--out", "x", "--ranks", "4,1", "--", "true"], "communicators of 1 ranks send nothing"),
         (["--out", "x", "--collectives", "alreduce", "--", "true"], "did you mean 'allreduce'?"),
     ],
 )
@@ -112,6 +162,13 @@ def test_one_rank_is_not_tuned(tmp_path, capsys):
     measured = json.dumps({"kind": "mpich", "library": "MPICH 5", "ranks": 1, "cells": []})
     assert main(["tune", "--out", str(tmp_path / "x"), "--", launcher_of(tmp_path, measured)]) == 2
     assert "one rank has nobody to send to (start more" in capsys.readouterr().err
+
+
+def test_communicators_of_more_ranks_than_there_are_are_told(tmp_path, capsys):
+    measured = json.dumps({"kind": "mpich", "library": "MPICH 5", "ranks": 4, "cells": []})
+    words = ["tune", "--out", str(tmp_path / "x"), "--ranks", "2,8"]
+    assert main([*words, "--", launcher_of(tmp_path, measured)]) == 2
+    assert "communicators of 8 ranks, of 4 that the launcher starts" in capsys.readouterr().err
 
 
 def test_a_program_after_the_launcher_is_told(tmp_path, capsys):
@@ -178,21 +235,22 @@ def test_libraries_whose_algorithms_are_not_known_are_told(library, mend, tmp_pa
 
 
 def test_choices_that_jobs_with_the_rules_do_not_confirm_are_withdrawn():
-    tuning, cell = made_tuning(), ("allreduce", 1024)
+    tuning, cell = made_tuning(), LONG
     noisy = [1.5, 0.7, 1.2, 1.3, 0.9, 1.1, 1.4, 0.8]  # as pairs of jobs are where ranks share cores
     withdraw_choices(tuning, {cell: noisy})
     assert tuning.chosen == {cell: "ring"} and not tuning.is_withdrawn(cell)
     withdraw_choices(tuning, {cell: [1.5, 0.9, 0.98]})
     assert not tuning.chosen and tuning.is_withdrawn(cell) and tuning.refused == {cell: [1.5, 0.9, 0.98]}
-    assert "withdrawn" in tuning_table(tuning) and tuning.checked_gain(("barrier", 0)) == 1.0
+    assert "withdrawn" in tuning_table(tuning) and tuning.checked_gain(BARRIER) == 1.0
 
 
 def test_gains_are_by_those_of_cells_that_no_rule_changes():
-    own = {("bcast", 8): 4.0, ("barrier", 0): 1.0, ("reduce", 8): 3.0, ("reduce", 64): 8.0}
-    ruled = {("bcast", 8): 4.0, ("barrier", 0): 2.0, ("reduce", 8): 3.0, ("reduce", 64): 16.0}
-    controls = [("barrier", 0), ("reduce", 64)]  # in a job that took twice as long
-    assert controlled_gains(own, ruled, controls) == {("bcast", 8): 2.0, ("reduce", 8): 2.0}
-    assert controlled_gains(own, ruled, [])[("reduce", 64)] == 0.5
+    cells = bcast, reduce, long = [Cell("bcast", 8, 8), Cell("reduce", 8, 8), Cell("reduce", 64, 8)]
+    own = dict(zip([*cells, BARRIER], [4.0, 3.0, 8.0, 1.0], strict=True))
+    ruled = dict(zip([*cells, BARRIER], [4.0, 3.0, 16.0, 2.0], strict=True))
+    controls = [BARRIER, long]  # in a job that took twice as long
+    assert controlled_gains(own, ruled, controls) == {bcast: 2.0, reduce: 2.0}
+    assert controlled_gains(own, ruled, [])[long] == 0.5
 
 
 def test_controls_are_cells_without_a_rule():
@@ -200,5 +258,6 @@ def test_controls_are_cells_without_a_rule():
     ruled = set(tuning.chosen)
     controls = control_cells(tuning)
     assert set(controls) == set(tuning.times) - ruled
-    tuning.times = {("reduce", size): {} for size in range(100)}
-    assert len(control_cells(tuning)) == 8 and control_cells(tuning)[::7] == [("reduce", 0), ("reduce", 99)]
+    tuning.times = {Cell("reduce", size, 8): {} for size in range(100)}
+    controls = control_cells(tuning)
+    assert len(controls) == 8 and [cell.size for cell in controls[::7]] == [0, 99]
