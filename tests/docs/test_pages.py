@@ -21,7 +21,8 @@ def _script(name):
 
 refresh = _script("refresh")
 # Those whose commands take longest.
-LONG = {f"docs/{name}.md" for name in ("petamap/planning", "petamap/filter-and-bin", "petacomm/recording")}
+_LONG = ("planning", "filter-and-bin", "splits", "components", "templates")
+LONG = {"docs/petacomm/recording.md"} | {f"docs/petamap/{name}.md" for name in _LONG}
 
 
 def _page(path):

@@ -15,7 +15,7 @@ PROGRAM = Path(__file__).parents[1] / "support" / "extreme_arguments.py"
 NAMES = public_names()
 
 
-@pytest.mark.parametrize(("name", "step"), cases(("all", 61), long=[(name, 1) for name in NAMES]))
+@pytest.mark.parametrize(("name", "step"), cases(("all", 151), long=[(name, 1) for name in NAMES]))
 def test_arguments(name, step, tmp_path, outcomes):
     names = NAMES if name == "all" else [name]
     words = [sys.executable, PROGRAM, tmp_path, step, *names]

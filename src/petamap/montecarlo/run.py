@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -288,11 +289,12 @@ class _MonteCarlo:
             self._train_deflation()
         self.progress.begin("realizations", float(len(self.to_do)), "realizations")
         self.n_before = len(self.numbers) - len(self.to_do)
-        self.reported, self.finished, self.n_batch, self.n_made = 0.0, 0, 0, 0
+        self.reported, self.finished, self.n_batch, self.n_written, self.n_made = 0.0, 0, 0, 0, 0
+        self.reporting = threading.Lock()  # spectra are made by several threads
         self.part_of_maps = 0.5  # of the time of a batch, as in the one before; the rest is spectra
         self.writer = SpectraWriter(
             self.stage, self.stop, self.draws, self.gatherer, self.estimator, self.store, self._map_fixed(),
-            added=self.fixed == "add", keep_maps=self.options.maps,
+            added=self.fixed == "add", keep_maps=self.options.maps, report=weak_method(self._report_spectra),
         )  # fmt: skip
         self.stop.defer()
         self.pace = self.checkpoints.pace(self.stage.comm)
@@ -313,8 +315,16 @@ class _MonteCarlo:
 
     def _report_batch(self, part: float, note: str) -> None:
         """Report the progress of the maps of a batch, assuming the same progress of all groups."""
+        self._advance_batch(part * self.part_of_maps, note)
+
+    def _report_spectra(self, part: float, note: str) -> None:
+        """Report the progress of the spectra of those that are written at once, for all of the batch."""
+        at_once = min(self.n_batch, self.stage.comm.size * self.stage.n_threads)
+        done = (self.n_written + part * at_once) / self.n_batch
+        self._advance_batch(self.part_of_maps + (1 - self.part_of_maps) * done, note)
+
+    def _advance_batch(self, part: float, note: str) -> None:
         if self.comm.rank == 0:
-            part *= self.part_of_maps
             self._advance(self.finished + part * self.n_batch * self.rank_groups.groups, note)
 
     def _report_finished(self) -> None:
@@ -324,9 +334,10 @@ class _MonteCarlo:
             self._advance(float(self.finished))
 
     def _advance(self, done: float, note: str = "") -> None:
-        done = min(done, float(len(self.to_do)))
-        self.progress.advance(done - self.reported, note)
-        self.reported = done
+        with self.reporting:
+            done = max(self.reported, min(done, float(len(self.to_do))))
+            self.progress.advance(done - self.reported, note)
+            self.reported = done
 
     def _train_deflation(self) -> None:
         if self.options.vectors and not self.config.solver.binned_only:
@@ -401,6 +412,7 @@ class _MonteCarlo:
         at_once, mapped = comm.size * self.stage.n_threads, time.perf_counter()
         with self.stage.timers.phase("spectra"):
             for first in range(0, len(batch), at_once):
+                self.n_written = first
                 numbered = range(first, min(first + at_once, len(batch)))
                 self.writer.write(
                     [(batch[k], datasets[k * len(solved) : (k + 1) * len(solved)]) for k in numbered]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -40,23 +41,30 @@ class SpectraWriter:
         Whether it is added to sky and noise.
     keep_maps : bool
         Whether the file has maps, too.
+    report : callable
+        Called before the spectra of each map, with the part of a call of `write` that this rank has done and
+        which spectra are next.
     """
 
     def __init__(
         self, stage: RunSetup, stop: StopRequest, draws: Draws, gatherer: MapGatherer,
         estimator: PseudoClEstimator, store: Store, fixed_map: FloatArray | None, *, added: bool,
-        keep_maps: bool,
+        keep_maps: bool, report: Callable[[float, str], None],
     ) -> None:  # fmt: skip
         self.stage, self.stop, self.draws = stage, stop, draws
         self.gatherer, self.estimator, self.store = gatherer, estimator, store
         self.parts: tuple[str, ...] = store.attributes["parts"]
         self.added = fixed_map if added else None
         self.keep_maps = keep_maps
+        self._report = report
+        self._made, self._to_make = itertools.count(), 1
 
     def write(self, made: Sequence[Mapped]) -> None:
         """Make and write the spectra of realizations, of each on one rank or on all. Collective."""
         comm = self.stage.comm
+        self._made = itertools.count()
         if self.gatherer.distributed:
+            self._to_make = len(made) * len(self.parts)
             for item in made:
                 self._make_on_all(*item)
             return
@@ -65,6 +73,7 @@ class SpectraWriter:
             maps = [self.gatherer.gather(k % comm.size, each) for each in self._values(mapped)]
             if k % comm.size == comm.rank:
                 to_write.append((realization, mapped, [values for values in maps if values is not None]))
+        self._to_make = len(to_write) * len(self.parts)
         with agree_on_errors(comm), self.stop.ending_at_once():
             map_threads(lambda item: self._make_on_one(*item), to_write, self.stage.n_threads)
 
@@ -108,7 +117,7 @@ class SpectraWriter:
         if len(maps) > n:
             row[f"pseudo/{UNFILTERED}"] = self.estimator.pseudo(maps[n]).values
         for part, values in self._parts_of(maps[:n]):
-            self.stage.progress.advance(0.0, f"spectra of {part}")  # of large maps they take minutes
+            self._report(next(self._made) / self._to_make, f"spectra of {part}")  # which may take minutes
             row[f"pseudo/{part}"] = self.estimator.pseudo(values).values
             if self.keep_maps:
                 row[f"maps/{part}"] = self._kept(values)

@@ -14,7 +14,10 @@ from petamap.data.source import source_kinds
 
 KINDS = sorted(set(TEMPLATES) | set(source_kinds()))
 SAME = {"files", "madmap1", "noise", "sky-spectra"}
-LONG = ["noise-table", "polynomials", "sky-pysm", "splits", "table"]  # those that take longest
+LONG = [  # those that take longest
+    "azimuth-synchronous", "baselines", "noise-table", "offsets", "plate-synchronous", "polynomials",
+    "sky-pysm", "splits", "table", "time-constants",
+]  # fmt: skip
 DIFFERENT = [kind for kind in KINDS if kind not in SAME.union(LONG)]
 
 

@@ -1,6 +1,7 @@
 """Tests of small Monte Carlos: independence of realizations, and agreement with `petamap run`."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar
 from unittest import mock
 
@@ -258,6 +259,8 @@ def test_progress(tmp_path):
         within = [amount for amount, note in steps if note.startswith("iteration")]
         assert any(0 < amount < batch and amount % 1 for amount in within)
         assert all(0 <= amount <= total + 1e-9 for amount in within)
+        spectra = [amount for amount, note in steps if note.startswith("spectra of")]
+        assert len(spectra) >= 2 * total and all(a < b <= total for a, b in pairwise(spectra))
 
 
 def test_batches_fit_into_memory(tmp_path):

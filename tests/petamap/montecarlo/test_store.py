@@ -157,7 +157,7 @@ def flipped(path, content, offset, bit):
     write_anew(path, changed)
 
 
-@pytest.mark.parametrize("share", cases(40, long=(1,)))
+@pytest.mark.parametrize("share", cases(80, long=(1,)))
 def test_each_flipped_bit_is_found_and_mended(share, tmp_path):
     path = tmp_path / "a.h5"
     fill(path)
