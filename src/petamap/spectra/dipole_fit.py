@@ -87,13 +87,14 @@ class DipoleFit:
 
     def _by_degree(self, alm: ComplexArray, spin: int) -> FloatArray:
         """Return the map of each multipole alone, of T or of E, float64 (l_max + 1, n_pix or 2 n_pix)."""
-        l, none = multipoles(self.l_max), np.zeros_like(alm)  # noqa: E741
-        rows = []
-        for degree in range(self.l_max + 1):
-            alone = np.where((l == degree) & (l >= spin), alm, 0)
-            both = np.stack((alone, none)) if spin else alone[None]
-            rows.append(synthesise(both, self.n_side, self.l_max, spin).ravel())
-        return np.stack(rows)
+        l = multipoles(self.l_max)  # noqa: E741
+        rows = np.zeros((self.l_max + 1, (2 if spin else 1) * Healpix(self.n_side).n_pix))
+        for degree in range(spin, self.l_max + 1):
+            of_degree = multipoles(degree) == degree
+            alone = np.zeros((2 if spin else 1, len(of_degree)), np.complex128)
+            alone[0, of_degree] = alm[l == degree]
+            rows[degree] = synthesise(alone, self.n_side, degree, spin).ravel()
+        return rows
 
     def squared(self, other: DipoleFit) -> FloatArray:
         """Return S_ll'."""
