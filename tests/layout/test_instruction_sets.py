@@ -11,7 +11,6 @@ TESTS = [
     "tests/petamap/mapmaking/test_templates_kernels.py",
     "tests/petamap/pointing/test_compressed.py",
     "tests/petamap/simulation/test_sky.py",
-    "tests/petamap/sky/test_pixels.py",
     "tests/petamap/spectra/test_coupling.py",
     *("-k", "not ranks"),  # what ranks call is not seen
 ]

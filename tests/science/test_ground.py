@@ -107,7 +107,8 @@ def test_what_flagged_samples_hold_does_not_change_a_bit(tmp_path, monkeypatch, 
     module.RubbishSource = RubbishSource
     monkeypatch.setitem(sys.modules, "rubbish", module)
     monkeypatch.setitem(sys.modules["petamap.data.source"]._KINDS, "rubbish", "rubbish:RubbishSource")
-    config = configured("ground", *GROUND, f"solver.flags={flags}", "solver.max_iterations=3")
+    short = ("source.0.duration=8 min", "solver.max_iterations=3")
+    config = configured("ground", *GROUND, f"solver.flags={flags}", *short)
     spoilt = dataclasses.replace(config, sources=(*config.sources, SourceConfig("rubbish", RubbishOptions())))
     clean, dirty = (run(one, out=tmp_path / name) for one, name in ((config, "clean"), (spoilt, "dirty")))
     assert clean.totals.samples_flagged > 0.1 * clean.totals.samples
