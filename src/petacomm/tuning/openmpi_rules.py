@@ -20,7 +20,6 @@ _NUMBERS = {
 }
 # Those whose rules go by the bytes of all blocks together, not of one.
 _BY_ALL_BLOCKS = ("allgather", "alltoall", "reduce_scatter_block")
-_TWO_RANKS = "two_proc"
 _POWER_OF_TWO = {("allgather", "recursive_doubling"), ("reduce_scatter_block", "recursive_doubling")}
 _EVEN = {("allgather", "neighbor")}
 # Those that combine in the order of ranks, or fall back where they cannot. Without rules the library asks of
@@ -48,7 +47,7 @@ def openmpi_candidates(
     found: dict[str, dict[str, int]] = {}
     for name, number in tools.values(variable).items():
         short = re.sub(r"\W+", "_", name.lower())
-        if short == "ignore" or (short == _TWO_RANKS and n_ranks != 2):
+        if short == "ignore" or (short == "two_proc" and n_ranks != 2):
             continue
         if (collective, short) in _POWER_OF_TWO and n_ranks & (n_ranks - 1):
             continue

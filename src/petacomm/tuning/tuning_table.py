@@ -136,14 +136,13 @@ def saving_table(savings: Mapping[str, Any]) -> str:
 
 def _prediction_note(savings: Mapping[str, Any]) -> str:
     """Return what a user should know of predicted times: how good they are, and what would be measured."""
-    ratios = savings["prediction_ratios"]
     note = "predicted: sizes and communicators that were not measured, which have no rules"
-    if ratios:
-        middle = ratios[len(ratios) // 2]
+    if ratios := savings["prediction_ratios"]:
+        middle, largest = ratios[len(ratios) // 2], ratios[-1]
         note += (
-            f";\nmeasured times are predicted from each other within a factor of {middle:.2g} in the median, "
+            f";\nmeasured times are predicted from each other within a factor of {middle:.2g} in the median"
         )
-        note += f"{ratios[-1]:.2g} at most"
+        note += f", {largest:.2g} at most"
     measured = {row["ranks"] for row in savings["cells"]}
     missing = sorted({row["ranks"] for row in savings["predicted"]} - measured)
     return note + (f"; --ranks {','.join(map(str, missing))} measures those" if missing else "")
