@@ -92,6 +92,7 @@ def test_from_time_streams_to_spectra(tmp_path):
     assert told["n"] == 80 and sum(told["iterations"]["counts"]) == 80
 
 
+@pytest.mark.long
 def test_fixed_signals_do_not_bias(tmp_path):
     """A foreground that is added to all realizations comes off again."""
     foreground = '[[source]]\nkind = "sky-spectra"\nfixed = true\nrealization = 77\nn_side = 8\n'
@@ -135,6 +136,7 @@ def test_the_benchmark_tells_what_does_not_hold(benchmark, monkeypatch, capsys):
     assert "! cut      TT" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_data_of_the_same_scan(tmp_path, capsys):
     """A run's map through `petamap spectra --montecarlo` of the same configuration."""
     config = tmp_path / "tiny.toml"

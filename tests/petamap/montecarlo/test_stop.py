@@ -119,7 +119,7 @@ def test_ranks_and_groups(tmp_path, monkeypatch, groups):
     assert files[0] == files[1]
 
 
-@pytest.mark.parametrize("n_ranks", cases(3, long=(1,)))
+@pytest.mark.parametrize("n_ranks", cases(1, long=(3,)))
 def test_a_signal_to_the_command(tmp_path, n_ranks):
     (tmp_path / "tiny.toml").write_text(TINY)
     settings = ["montecarlo.realizations=60", *SETTINGS[1:]]

@@ -91,6 +91,7 @@ def test_a_sample_of_the_sky_is_correct_within_its_error():
     assert np.sqrt(np.mean(np.square(pulls))) < 2.5
 
 
+@pytest.mark.long
 def test_of_too_many_holders_a_part_of_the_regions_is_taken_and_its_error_told(monkeypatch):
     size = {"n_side": 64, "rate": 20, "hours": 6}
     regions = []
