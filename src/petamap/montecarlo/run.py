@@ -319,7 +319,7 @@ class _MonteCarlo:
 
     def _report_spectra(self, part: float, note: str) -> None:
         """Report the progress of the spectra of those that are written at once, for all of the batch."""
-        at_once = min(self.n_batch, self.stage.comm.size * self.stage.n_threads)
+        at_once = min(self.n_batch - self.n_written, self.stage.comm.size * self.stage.n_threads)
         done = (self.n_written + part * at_once) / self.n_batch
         self._advance_batch(self.part_of_maps + (1 - self.part_of_maps) * done, note)
 
