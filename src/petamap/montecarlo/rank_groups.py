@@ -48,6 +48,8 @@ class RankGroups:
     distributed : bool
         Whether all ranks of a group make the spectra of each map: where none has room for whole maps, or it
         is quicker.
+    memory : int
+        Bytes of the rank that needs most, predicted with these batches and the spectra of their maps.
     """
 
     groups: int
@@ -56,6 +58,7 @@ class RankGroups:
     why: str
     n_training: int = 1
     distributed: bool = False
+    memory: int = 0
 
     def batches(self, numbers: Int64Array) -> Iterator[Int64Array]:
         """Yield the batches of the group of this rank."""
@@ -81,8 +84,11 @@ class RankGroups:
         limit = memory or available_bytes(comm.node_size())
         most = largest_batch(config, self.groups)
 
+        def needed(batch: int, n_training: int = 1, distributed: bool = False) -> float:
+            return _bytes_at_once(config, system, batch, n_training, distributed)
+
         def room(batch: int, n_training: int = 1, distributed: bool = False) -> bool:
-            return comm.max(_bytes_at_once(config, system, batch, n_training, distributed) / limit) <= 1
+            return comm.max(needed(batch, n_training, distributed) / limit) <= 1
 
         ranks, on_node = int(-comm.max(-system.comm.size)), int(comm.max(system.comm.node_size()))
         batch, n_training = most, options.vectors_from if options.vectors else 1
@@ -101,7 +107,11 @@ class RankGroups:
         held = ", for memory" if batch < most and not options.batch else ""
         batch = options.batch or batch
         why = f"{self.why}; {batch} at once{held}" + ", spectra of each on all its ranks" * distributed
-        return replace(self, batch=batch, n_training=n_training, distributed=distributed, why=why)
+        most_needed = max(needed(batch, 1, distributed), needed(n_training, n_training, distributed))
+        return replace(
+            self, batch=batch, n_training=n_training, distributed=distributed, why=why,
+            memory=int(comm.max(most_needed)),
+        )  # fmt: skip
 
 
 def _bytes_at_once(

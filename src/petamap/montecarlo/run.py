@@ -428,7 +428,10 @@ class _MonteCarlo:
         status = self.comm.bcast(self.store.status)
         self._warn(status)
         montecarlo = self._montecarlo_summary(status, made, seconds)
-        result = replace(self.stage.summarize(system, command), montecarlo=montecarlo)
+        result = self.stage.summarize(system, command)
+        most = max(result.memory.predicted_bytes, self.rank_groups.memory)  # with spectra, and batches
+        memory = replace(result.memory, predicted_bytes=most)
+        result = replace(result, montecarlo=montecarlo, memory=memory)
         with agree_on_errors(self.comm):
             if self.comm.rank == 0:
                 result.write(self.path.parent)

@@ -130,6 +130,7 @@ def test_predicted_memory_is_that_of_the_run(tmp_path):
     run_command([sys.executable, "-m", "petamap.cli.main", *words], check=True)
     told = Summary.read(tmp_path / "out").memory
     assert 0.75 * told.peak_bytes < one.memory < 1.35 * told.peak_bytes
+    assert 0.75 * told.peak_bytes < told.predicted_bytes < 1.35 * told.peak_bytes
 
 
 def test_what_cannot_be_planned():
