@@ -105,6 +105,9 @@ class Tuning:
 
     def checked_gain(self, cell: Cell) -> float:
         """Return the median gain of a cell in jobs with the rules; 1 where no rule changes it."""
+        return 1.0 if self.is_withdrawn(cell) else self._last_gain(cell)
+
+    def _last_gain(self, cell: Cell) -> float:
         return float(np.median(self.checked[cell])) if cell in self.checked else 1.0
 
     def default_seconds(self, cell: Cell) -> float | None:
@@ -116,8 +119,11 @@ class Tuning:
         return {cell: float(np.median(times[DEFAULT])) for cell, times in self.times.items()}
 
     def mean_gain(self) -> float:
-        """Return the geometric mean of the checked gains over all cells that were measured."""
-        return geometric_mean([self.checked_gain(cell) for cell in self.times])
+        """Return the geometric mean of the gains in the last jobs over all cells that were measured.
+
+        Those of rules that these jobs withdrew count as well, so that noise does not favour the mean.
+        """
+        return geometric_mean([self._last_gain(cell) for cell in self.times])
 
     def as_json(self) -> dict[str, Any]:
         """Return all measurements and choices as JSON data."""
@@ -198,9 +204,10 @@ def tune_collectives(
         _measure_again(launcher, scratch, tuning, request, progress)
         gains = _compared(launcher, scratch, tuning, "check", list(tuning.chosen), seconds, progress)
         withdraw_choices(tuning, gains)
-        # pairs that decide on nothing: of those that do, the ones that noise favoured are left
+        # further pairs: of those that choices were made by, the ones that noise favoured are left
         cells = list(tuning.chosen)
         tuning.checked = _compared(launcher, scratch, tuning, "gains", cells, seconds, progress)
+        withdraw_choices(tuning, tuning.checked)
         return tuning
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

@@ -245,6 +245,8 @@ def test_choices_that_jobs_with_the_rules_do_not_confirm_are_withdrawn():
     assert tuning.chosen == {cell: "ring"} and not tuning.is_withdrawn(cell)
     withdraw_choices(tuning, {cell: [1.5, 0.9, 0.98]})
     assert not tuning.chosen and tuning.is_withdrawn(cell) and tuning.refused == {cell: [1.5, 0.9, 0.98]}
+    tuning.checked = {LONG: [0.25]}  # of the last jobs: it counts in the mean, and saves nothing
+    assert tuning.checked_gain(LONG) == 1.0 and tuning.mean_gain() == pytest.approx(0.25 ** (1 / 3))
     assert "withdrawn" in tuning_table(tuning) and tuning.checked_gain(BARRIER) == 1.0
 
 
