@@ -1,9 +1,9 @@
 """The program whose ranks time collectives: `run_measurement`.
 
-The algorithms of a cell (a collective and a size) take turns in rounds within one job, and their order is
-rotated: what else the machine does falls on all alike, and so does where ranks lie, on nodes with fewer cores
-than ranks. The time of a call is that of its slowest rank. Communicators of fewer ranks than there are have
-consecutive ones, and all call at once, as rows of a grid of processes do.
+The algorithms of a cell (a collective, a size and a number of ranks) take turns in rounds within one job, and
+their order is rotated: what else the machine does falls on all alike, and so does where ranks lie, on nodes
+with fewer cores than ranks. The time of a call is that of its slowest rank. Communicators of fewer ranks than
+there are have consecutive ones, and all call at once, as rows of a grid of processes do.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import numpy as np
 from petacomm.base.text import format_bytes, format_seconds, table_lines
 from petacomm.tuning.cells import Cell, size_bands, sizes_measured
 from petacomm.tuning.choice import DEFAULT
-from petacomm.tuning.prediction import prediction_ratios
+from petacomm.tuning.prediction import predicted_seconds, prediction_ratios
 from petacomm.tuning.tuning_job import Tuning
 
 if TYPE_CHECKING:
@@ -73,12 +73,13 @@ def job_savings(tuning: Tuning, recording: Recording) -> dict[str, Any]:
         (``prediction_ratios``); sums over both (``all``); and calls of which nothing is known
         (``not_measured``).
     """
+    times = tuning.measured_defaults()
     measured: dict[Cell, _Calls] = {}
     predicted: dict[tuple[str, int], _Calls] = {}
     other = 0
     for call, calls in _recorded_calls(recording):
         cell = _measured_cell(tuning, call)
-        seconds = tuning.default_seconds(cell or call)
+        seconds = predicted_seconds(times, cell or call)
         if seconds is None:
             other += calls
         elif cell is None:
@@ -96,7 +97,7 @@ def job_savings(tuning: Tuning, recording: Recording) -> dict[str, Any]:
             {"collective": collective, "ranks": ranks, **asdict(calls)}
             for (collective, ranks), calls in predicted.items()
         ],
-        "prediction_ratios": prediction_ratios(tuning.measured_defaults()) if predicted else [],
+        "prediction_ratios": prediction_ratios(times) if predicted else [],
         "all": {name: sum(row[name] for row in rows) for name in asdict(_Calls())},
         "not_measured": other,
     }
