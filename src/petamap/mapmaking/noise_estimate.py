@@ -10,6 +10,7 @@ import numpy as np
 
 from petacomm.base.errors import DataError
 from petacomm.base.progress import Progress
+from petacomm.base.threads import map_threads
 from petacomm.base.timers import Timers
 from petacomm.mpi import Communicator, agree_on_errors
 from petamap.data.observation import Observation
@@ -266,14 +267,14 @@ class NoiseEstimator:
         """Return the noise of all streams, each measured on the rank that has it."""
         local, own = streams.system.projection.local, MeasuredNoise({}, {})
         self.progress.begin("noise estimate", local.n_out, "samples")
-        measure = self._measure_modes if self.n_modes else self._measure_streams
+        measure = self._measure_modes if self.n_modes else self._measure_stream
         faults: dict[StreamKey, DataError] = {}
-        numbers = range(len(local.segments))
         with agree_on_errors(self.comm):
-            for key, group in groupby(
-                numbers, lambda k: (streams.stream(k).observation, streams.stream(k).interval)
-            ):
-                measure(streams, key, list(group), own, faults)
+            map_threads(
+                lambda numbers: measure(streams, numbers, own, faults),
+                self._measured_together(streams),
+                streams.system.projection.n_threads,
+            )
         self.progress.end(f"round {n_round}")
         found = MeasuredNoise({}, {})
         every: dict[StreamKey, DataError] = {}
@@ -287,34 +288,36 @@ class NoiseEstimator:
             found, spectra=dict(sorted(found.spectra.items())), modes=dict(sorted(found.modes.items()))
         )
 
-    def _measure_streams(
+    def _measured_together(self, streams: ResidualStreams) -> list[list[int]]:
+        """Return the segments that are measured at once: one, or with modes those of an interval."""
+        numbers = range(len(streams.system.projection.local.segments))
+        if not self.n_modes:
+            return [[number] for number in numbers]
+        return [list(group) for _, group in groupby(numbers, lambda number: streams.key(number)[::2])]
+
+    def _measure_stream(
         self,
         streams: ResidualStreams,
-        key: tuple[int, int],
         numbers: Sequence[int],
         own: MeasuredNoise,
         faults: dict[StreamKey, DataError],
     ) -> None:
-        """Measure each detector of an interval alone."""
-        for number in numbers:
-            stream = streams.stream(number)
-            residuals, good = streams.residuals(number)
-            simulated = streams.simulated(number)
-            of_stream = key[0], stream.detector, key[1]
-            try:
-                own.spectra[of_stream] = residual_psd(
-                    residuals, simulated, good, streams.rate(number), streams.where(number)
-                )
-            except DataError as error:
-                faults[of_stream] = error
-                if not good.any():
-                    own.spectra[of_stream] = _ANY
-            self.progress.advance(float(len(good)))
+        """Measure a stream alone."""
+        (number,) = numbers
+        key, (residuals, good) = streams.key(number), streams.residuals(number)
+        try:
+            own.spectra[key] = residual_psd(
+                residuals, streams.simulated(number), good, streams.rate(number), streams.where(number)
+            )
+        except DataError as error:
+            faults[key] = error
+            if not good.any():
+                own.spectra[key] = _ANY
+        self.progress.advance(float(len(good)))
 
     def _measure_modes(
         self,
         streams: ResidualStreams,
-        key: tuple[int, int],
         numbers: Sequence[int],
         own: MeasuredNoise,
         faults: dict[StreamKey, DataError],
@@ -322,18 +325,19 @@ class NoiseEstimator:
         """Measure the detectors of an interval together."""
         spectra: Sequence[TabulatedPsd | DataError]
         try:
-            spectra, own.modes[key] = measure_interval(streams, numbers, self.n_modes)
+            spectra, modes = measure_interval(streams, numbers, self.n_modes)
+            observation, _, interval = streams.key(numbers[0])
+            own.modes[observation, interval] = modes
         except TooFewSamples as error:  # in all detectors at a time
             spectra = [error] * len(numbers)
         for number, found in zip(numbers, spectra, strict=True):
-            stream = streams.stream(number)
-            of_stream = key[0], stream.detector, key[1]
+            key, stream = streams.key(number), streams.stream(number)
             if isinstance(found, TabulatedPsd):
-                own.spectra[of_stream] = found
+                own.spectra[key] = found
             else:
-                faults[of_stream] = found
+                faults[key] = found
                 if not streams.of_data().residuals(number)[1].any():
-                    own.spectra[of_stream] = _ANY
+                    own.spectra[key] = _ANY
             self.progress.advance(float(stream.stop - stream.start))
 
 
@@ -345,12 +349,12 @@ def streams_at_once(observations: Sequence[Observation], n_threads: int) -> int:
 
 
 def stream_bytes(observations: Sequence[Observation], n_simulated: int, n_threads: int) -> int:
-    """Return the bytes of simulated streams, of those that threads draw, and of one that is measured."""
+    """Return the bytes of simulated streams, and of those that threads draw and measure."""
     longest = max(stop - start for one in observations for start, stop in one.intervals)
     # frequencies and their power, random lines, and what they make, of twice the length
-    drawn = (1 + 1 + 2 + 2) * n_threads
+    drawn = 1 + 1 + 2 + 2
     measured = 2 * RIGHT_HAND_SIDES + _SIMULATIONS  # residuals in pieces and joined, and simulations
-    return 8 * longest * (n_simulated + drawn + measured)
+    return 8 * longest * (n_simulated + (drawn + measured) * n_threads)
 
 
 def _fill_unmeasured(

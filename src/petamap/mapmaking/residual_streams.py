@@ -16,6 +16,7 @@ from petamap.mapmaking.noise_kernels import ModelOf
 from petamap.mapmaking.right_hand_side import Dataset
 from petamap.mapmaking.stream_table import TimeStream
 from petamap.mapmaking.system import MapmakingSystem
+from petamap.mapmaking.unmeasured_noise import StreamKey
 from petamap.mapmaking.vectors import Unknowns
 from petamap.noise.model import EstimatedPsd, InverseLags, NoiseModel
 from petamap.noise.psd import noise_psd
@@ -127,6 +128,11 @@ class ResidualStreams:
     def stream(self, number: int) -> TimeStream:
         """Return the stream of a segment of this rank."""
         return self.system.layout.streams[self.system.projection.local.segments[number].stream]
+
+    def key(self, number: int) -> StreamKey:
+        """Return observation, detector and interval of a segment."""
+        stream = self.stream(number)
+        return stream.observation, stream.detector, stream.interval
 
     def where(self, number: int) -> str:
         """Return observation, detector and interval of a segment, for messages."""

@@ -137,32 +137,68 @@ class RowTransfer:
     comm : Communicator
     owned, modelled : int64
         Keys of the rows that this rank owns, and of those that it models, both increasing.
+    once : bool
+        Whether no row is modelled by two ranks, so that one which its owner models has not to be sent.
     """
 
-    def __init__(self, comm: Communicator, owned: Int64Array, modelled: Int64Array) -> None:
-        self._plan = None  # one process models the gaps that it owns, if it models them all
-        if comm.max(float(comm.size > 1 or len(owned) != len(modelled))) > 0:
-            keys = distinct(np.concatenate([owned, modelled]))
-            self._owned, self._modelled = rows_of_keys(keys, owned), rows_of_keys(keys, modelled)
-            self._n = len(keys)
+    def __init__(self, comm: Communicator, owned: Int64Array, modelled: Int64Array, *, once: bool) -> None:
+        stays_owned, stays_modelled = (
+            np.isin(these, those, assume_unique=True) & once
+            for these, those in ((owned, modelled), (modelled, owned))
+        )
+        sent, got = owned[~stays_owned], modelled[~stays_modelled]
+        keys = distinct(np.concatenate([sent, got]))
+        self._plan = None
+        if comm.max(len(keys)) > 0:
             self._plan = ReductionPlan(IndexMap(comm, keys), algorithm="owner", checks="first")
+        self._n_keys = len(keys)
+        self._owned, self._modelled = (
+            _Ends(stays, rows_of_keys(keys, moved))
+            for stays, moved in ((stays_owned, sent), (stays_modelled, got))
+        )
 
     def to_model(self, values: FloatArray) -> FloatArray:
         """Return values at the owners, (n_owned, 1, width), where they are modelled."""
-        return values if self._plan is None else self._move(self._plan, values, self._owned, self._modelled)
+        return self._move(values, self._owned, self._modelled)
 
     def from_model(self, values: FloatArray) -> FloatArray:
         """Return values where they are modelled, (n_modelled, 1, width), at the owners."""
-        return values if self._plan is None else self._move(self._plan, values, self._modelled, self._owned)
+        return self._move(values, self._modelled, self._owned)
 
-    def _move(
-        self, plan: ReductionPlan, values: FloatArray, there: Int32Array, here: Int32Array
-    ) -> FloatArray:
-        held = np.zeros((self._n, *values.shape[1:]))
-        held[there] = values
+    def _move(self, values: FloatArray, there: _Ends, here: _Ends) -> FloatArray:
+        if self._plan is None:
+            return values
+        held = np.zeros((self._n_keys, *values.shape[1:]))
+        held[there.rows] = values[there.moved]
         # bits travel as they are: nobody adds anything but zeros
-        held = plan.allreduce(held.view(np.int64)).view(np.float64)
-        return np.ascontiguousarray(held[here])
+        held = self._plan.allreduce(held.view(np.int64)).view(np.float64)
+        out = np.empty((here.n, *values.shape[1:]))
+        out[here.stays] = values[there.stays]
+        out[here.moved] = held[here.rows]
+        return out
+
+
+class _Ends:
+    """Where rows are, among those that a rank owns or models, that stay there and that are moved.
+
+    Parameters
+    ----------
+    stays : bool (n,)
+    rows : int32 (n_moved,)
+        Row of each of the others among the keys that are moved.
+    """
+
+    def __init__(self, stays: BoolArray, rows: Int32Array) -> None:
+        self.n, self.rows = len(stays), rows
+        self.stays, self.moved = _range_or_numbers(stays), _range_or_numbers(~stays)
+
+
+def _range_or_numbers(chosen: BoolArray) -> slice | Int64Array:
+    """Return which rows are chosen, as a slice where they follow each other: it is copied at once."""
+    numbers = np.flatnonzero(chosen)
+    if not len(numbers) or numbers[-1] - numbers[0] == len(numbers) - 1:
+        return slice(numbers[0], numbers[-1] + 1) if len(numbers) else slice(0)
+    return numbers
 
 
 class SharedRowTransfer:
@@ -186,11 +222,10 @@ class SharedRowTransfer:
         self, comm: Communicator, owned: Int64Array, modelled: Int64Array, shares: FloatArray
     ) -> None:
         keys, self._places = np.unique(modelled, return_inverse=True)
-        self._rows = RowTransfer(comm, owned, keys)
+        is_shared = comm.max(float((shares < 1).any())) > 0
+        self._rows = RowTransfer(comm, owned, keys, once=not is_shared)
         self._shares = shares[:, None, None]
-        self._sums = None
-        if comm.max(float((shares < 1).any())) > 0:
-            self._sums = _LocalSums(comm, self._places, len(keys))
+        self._sums = _LocalSums(comm, self._places, len(keys)) if is_shared else None
 
     def to_model(self, values: FloatArray) -> FloatArray:
         """Return the shares of values at the owners, (n_owned, 1, width), where they are modelled."""
@@ -243,7 +278,7 @@ class NuisanceTransfer:
         self._n = int(np.searchsorted(owned, first_amplitude))
         self._n_gaps = self._n if solve_gaps else 0
         self._scale = scale
-        self._gaps = RowTransfer(comm, owned[: self._n_gaps], gaps)
+        self._gaps = RowTransfer(comm, owned[: self._n_gaps], gaps, once=True)
         self._amplitudes = SharedRowTransfer(comm, owned[self._n :], amplitudes, shares)
 
     def to_model(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -95,20 +95,19 @@ class TwoLevelPreconditioner(Preconditioner):
         are G^-1 (r_a - Q m - E^T (u + T B m)), Q = U - c^T B (`TemplateModel`).
         """
         model, templates = self.inverse.model, self.inverse.model.templates
-        out = vectors.zeros_like()
+        pixels = np.empty_like(vectors.pixels)
         if self.nuisance is None:
-            self._solve_pixels(vectors.pixels, None, out.pixels)
-            return self._with_ghosts(out)
+            self._solve_pixels(vectors.pixels, None, pixels)
+            return self._with_ghosts(Unknowns(pixels, np.zeros_like(vectors.gaps)))
         gaps, amplitudes = self.nuisance.to_model(vectors.gaps)
         if templates:
             amplitudes = templates.residuals(amplitudes, gaps[:, 0])
         eliminated = model.from_gaps(gaps, amplitudes)
-        solved = self._solve_pixels(vectors.pixels, model.to_pixels(eliminated), out.pixels)
+        solved = self._solve_pixels(vectors.pixels, model.to_pixels(eliminated), pixels)
         if self.blocks is not None:
-            solved = self.transfer.restrict(self.transfer.shares * out.pixels)
+            solved = self.transfer.restrict(self.transfer.shares * pixels)
         eliminated += model.from_pixels(solved)
-        out.gaps[...] = self._nuisances(gaps, amplitudes, eliminated)
-        return self._with_ghosts(out)
+        return self._with_ghosts(Unknowns(pixels, self._nuisances(gaps, amplitudes, eliminated)))
 
     def lift(self, pixels: FloatArray) -> Unknowns:
         """Return maps with the gaps and amplitudes that leave least of them in the data. Collective.

@@ -23,6 +23,8 @@ the loss was 7 and 0.6 per cent (on 2048 samples).
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from petacomm.base.errors import DataError
@@ -108,6 +110,7 @@ def autoregressive_lags(covariance: FloatArray) -> FloatArray:
     return np.fft.irfft(np.abs(np.fft.rfft(predictor, n_fft)) ** 2, n_fft)[: order + 1] / power
 
 
+@lru_cache(maxsize=256)
 def fast_length(n: int) -> int:
     """Return the least length >= n that real transforms are quick for: of prime factors 2, 3 and 5 alone.
 
