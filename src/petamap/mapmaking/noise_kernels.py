@@ -11,6 +11,7 @@ import numpy as np
 
 import petamap.mapmaking._mapmaking as _mapmaking
 from petacomm.base.errors import ConfigError, DataError
+from petacomm.base.threads import map_threads
 from petacomm.base.typing import BoolArray, FloatArray, Int64Array
 from petamap.data.observation import Observation
 from petamap.mapmaking.joint_blocks import JointGroup, JointNoise, group_blocks, interval_amplitudes
@@ -142,6 +143,7 @@ def inverse_noise(
     model_of: ModelOf,
     stream_lags: StreamLags | None = None,
     mode_lags: ModeLags | None = None,
+    n_threads: int = 1,
 ) -> InverseNoise:
     """Return the inverse noise of a rank; write the kernel of each block into ``local.blocks``.
 
@@ -172,8 +174,9 @@ def inverse_noise(
         own = modes.following(amplitudes.models, observation.sample_rate, lags, where)
         groups.append(JointGroup(members, amplitudes.forward, amplitudes.backward, own))
     return InverseNoise(
-        kernels.lags, kernel_of, local.blocks, layout.transform, JointNoise(tuple(groups), alone), modes.lags
-    )
+        kernels.lags(n_threads), kernel_of, local.blocks, layout.transform,
+        JointNoise(tuple(groups), alone), modes.lags(n_threads),
+    )  # fmt: skip
 
 
 class _KernelRows:
@@ -182,12 +185,7 @@ class _KernelRows:
     def __init__(self, layout: TimeLayout) -> None:
         self._n_lag = layout.n_lag
         self._known: dict[Hashable, int] = {}
-        self._rows: list[FloatArray] = []
-
-    @property
-    def lags(self) -> FloatArray:
-        """All kernels, (n, n_lag + 1)."""
-        return np.array(self._rows) if self._rows else np.zeros((0, self._n_lag + 1))
+        self._models: list[tuple[NoiseModel, float, int, str]] = []
 
     def of(self, model: NoiseModel, rate: float, n_lag: int, where: str) -> int:
         """Return the number of the kernel of a model."""
@@ -199,13 +197,20 @@ class _KernelRows:
         """Return the numbers of kernels of models, which follow each other, also those of equal ones."""
         key = tuple((_identity(model), rate, n_lag) for model, n_lag in zip(models, n_lags, strict=True))
         if key not in self._known:
-            self._known[key] = len(self._rows)
-            for model, n_lag in zip(models, n_lags, strict=True):
-                self._rows.append(self._row(model, rate, n_lag, where))
+            self._known[key] = len(self._models)
+            self._models += [(model, rate, n_lag, where) for model, n_lag in zip(models, n_lags, strict=True)]
         return self._known[key] + np.arange(len(models))
 
-    def _row(self, model: NoiseModel, rate: float, n_lag: int, where: str) -> FloatArray:
-        lags = np.zeros(self._n_lag + 1)
+    def lags(self, n_threads: int) -> FloatArray:
+        """Return all kernels, (n, n_lag + 1)."""
+        lags = np.zeros((len(self._models), self._n_lag + 1))
+        map_threads(
+            lambda number: self._write(lags[number], *self._models[number]), range(len(lags)), n_threads
+        )
+        return lags
+
+    def _write(self, lags: FloatArray, model: NoiseModel, rate: float, n_lag: int, where: str) -> None:
+        """Write the kernel of a model."""
         white = self._n_lag == 0
         found = white_lags(model, rate, where) if white else inverse_lags(model, rate, n_lag, where)
         lags[: len(found)] = found
@@ -215,7 +220,6 @@ class _KernelRows:
             raise DataError(
                 f"the noise of a sample is {lags[0] ** -0.5:.3g}", where=where, mend="check its unit"
             )
-        return lags
 
 
 def _identity(model: NoiseModel) -> Hashable:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from petacomm.base.threads import map_threads
 from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.mpi import Communicator
 from petamap.data.observation import Observation
@@ -186,7 +187,7 @@ def _fitted(
         # streams that share noise have the same knots
         every = np.concatenate([noise.lags, noise.mode_lags])
         longest = int(-comm.max(-min((fit_baselines(one, longest).step for one in every), default=longest)))
-    fitted = [fit_baselines(lags, longest) for lags in noise.lags]
+    fitted = map_threads(lambda lags: fit_baselines(lags, longest), noise.lags, projection.n_threads)
     modes = [fit_baselines(lags, longest) for lags in noise.mode_lags]
     return [fitted[kernel] for kernel in noise.kernel_of], modes
 

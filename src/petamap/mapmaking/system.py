@@ -145,7 +145,9 @@ def set_up(
     layout = TimeLayout(observations, options.n_lag, options.margin)
     local = layout.local_blocks(_own_blocks(layout, comm, options.distribution, whole))
     with timers.phase("noise kernels"):
-        noise = inverse_noise(observations, layout, local, model_of, options.stream_lags, options.mode_lags)
+        noise = inverse_noise(
+            observations, layout, local, model_of, options.stream_lags, options.mode_lags, options.n_threads
+        )
     room = _room_for_pointing(options, comm)
     once = options.read_once and options.binned_only and statistics_of is None
     progress.begin("pointing", local.n_held, "samples")
