@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -104,16 +104,29 @@ class PixelCoverage:
         """
         begins = self.offsets[np.searchsorted(self.edges, distribution.begin)]
         ends = self.offsets[np.searchsorted(self.edges, distribution.end)]
-        runs = (self.pixels, distribution.ranks, begins, ends)
-        counts = np.zeros(int(self.pixels.max(initial=-1)) + 1, np.int64)
+        seen, pixels = self._seen
+        runs = (pixels, distribution.ranks, begins, ends)
+        counts = np.zeros(len(seen), np.int64)
         kernels.count_holders(*runs, counts)
         offsets = offsets_from_counts(counts)
         holders = np.empty(offsets[-1], np.int32)
         kernels.fill_holders(*runs, offsets[:-1].copy(), holders)
         held = np.flatnonzero(counts)
         return Occupancy(
-            self.sample.keys(held), np.append(offsets[held], offsets[-1]), holders, distribution.size
+            self.sample.keys(seen[held]), np.append(offsets[held], offsets[-1]), holders, distribution.size
         )
+
+    @cached_property
+    def _seen(self) -> tuple[Int64Array, Int32Array]:
+        """Numbers of the pixels that are seen at all, or of all where most are, and `pixels` by their places.
+
+        A small field of a large map has a thousandth of its pixels.
+        """
+        n = int(self.pixels.max(initial=-1)) + 1
+        if n <= 2 * len(self.pixels):
+            return np.arange(n), self.pixels
+        seen = distinct(self.pixels.copy())
+        return seen.astype(np.int64), np.searchsorted(seen, self.pixels).astype(np.int32)
 
 
 def compute_pixel_coverage(

@@ -58,14 +58,18 @@ def test_no_pixel_of_the_sample_is_missed(fraction):
     assert own.tolist() == np.repeat(maps * grid.n_pix, counts).tolist()
 
 
-@pytest.mark.parametrize(("ends", "more"), [("zero", ""), ("free", CUTS)])
-def test_ranks_hold_the_samples_of_the_map_maker(ends, more):
-    config = satellite(ends=ends, more=more)
+@pytest.mark.parametrize(
+    ("ends", "more", "n_side"), [("zero", "", 32), ("free", CUTS, 32), ("zero", "", 512)]
+)
+def test_ranks_hold_the_samples_of_the_map_maker(ends, more, n_side):
+    config = satellite(n_side, ends=ends, more=more)
     run = ScannedRun.open(config)
     observations, layout, grid = run.observations, run.layout, run.pixelization
     all_groups, size = (None, 1, 2, 4), 7
     distributions = [distribute_samples(layout, groups, size) for groups in all_groups]
     coverage = compute_pixel_coverage(run, full_sky_sample(grid), distributions, 2, SilentProgress())
+    # of few pixels, those that are seen have numbers of their own
+    assert (len(coverage._seen[0]) < coverage.pixels.max()) == (n_side > 32)
     for groups, distribution in zip(all_groups, distributions, strict=True):
         occupancy = coverage.occupancy(distribution)
         order = layout.order(groups)
