@@ -121,21 +121,33 @@ class LineProgress(SilentProgress):
         self._unit = ""
         self._total: float | None = None
         self._done = 0.0
+        self._kinds: set[str] = set()
         self._begun = self._last_line = clock()
 
     def begin(self, phase: str, total: float | None = None, unit: str = "") -> None:
         """Print that a phase begins."""
         self._phase, self._unit, self._total, self._done = phase, unit, total, 0.0
+        self._kinds = set()
         self._begun = self._last_line = self._clock()
         self._print(f"{phase}: begins" + (f", {format_scaled(total, unit)}" if total else ""))
 
     def advance(self, amount: float, note: str = "") -> None:
-        """Print the progress of the phase, if the last line is old enough."""
+        """Print the progress of the phase, if the last line is old enough or other work begins."""
         self._done += amount
-        now = self._clock()
-        if now - self._last_line >= self._interval or (self._verbose and note):
+        now, is_second = self._clock(), self._is_second(note)
+        if now - self._last_line >= self._interval or (self._verbose and note) or is_second:
             self._last_line = now
             self._print(", ".join(filter(None, (f"{self._phase}: {self._status(now)}", note))))
+
+    def _is_second(self, note: str) -> bool:
+        """Return whether a note, by its first word, is the first of the second kind of work in a phase.
+
+        That may take minutes in which nothing is told.
+        """
+        kind = note.partition(" ")[0]
+        is_second = len(self._kinds) == 1 and kind not in ("", *self._kinds)
+        self._kinds |= {kind} - {""}
+        return is_second
 
     def end(self, note: str = "") -> None:
         """Print that the phase is done."""

@@ -236,7 +236,8 @@ class NoiseEstimator:
         simulated = [
             [ReferenceNoise(one, model_of, k, drawn) for k in range(_SIMULATIONS)] for one in observations
         ]
-        predicted = system.memory.total + stream_bytes(observations, most, system.projection.n_threads)
+        n_threads = system.projection.n_threads
+        predicted = system.memory.total + stream_bytes(observations, most, n_threads, self.n_modes)
         with self.timers.phase("noise estimate"):
             found, converged = self._maps(system, datasets_of(observations, simulated))
             streams = ResidualStreams(system, observations, found, simulated)
@@ -273,7 +274,7 @@ class NoiseEstimator:
             map_threads(
                 lambda numbers: measure(streams, numbers, own, faults),
                 self._measured_together(streams),
-                streams.system.projection.n_threads,
+                measured_at_once(streams.system.projection.n_threads, self.n_modes),
             )
         self.progress.end(f"round {n_round}")
         found = MeasuredNoise({}, {})
@@ -348,13 +349,19 @@ def streams_at_once(observations: Sequence[Observation], n_threads: int) -> int:
     return _SIMULATIONS * 2 * max(n_threads, *shared, 1)
 
 
-def stream_bytes(observations: Sequence[Observation], n_simulated: int, n_threads: int) -> int:
+def measured_at_once(n_threads: int, n_modes: int) -> int:
+    """Return how many threads measure: with modes one, as it holds the simulations of all detectors."""
+    return 1 if n_modes else n_threads
+
+
+def stream_bytes(observations: Sequence[Observation], n_simulated: int, n_threads: int, n_modes: int) -> int:
     """Return the bytes of simulated streams, and of those that threads draw and measure."""
     longest = max(stop - start for one in observations for start, stop in one.intervals)
     # frequencies and their power, random lines, and what they make, of twice the length
-    drawn = 1 + 1 + 2 + 2
-    measured = 2 * RIGHT_HAND_SIDES + _SIMULATIONS  # residuals in pieces and joined, and simulations
-    return 8 * longest * (n_simulated + (drawn + measured) * n_threads)
+    drawn = (1 + 1 + 2 + 2) * n_threads
+    # residuals in pieces and joined, and simulations
+    measured = (2 * RIGHT_HAND_SIDES + _SIMULATIONS) * measured_at_once(n_threads, n_modes)
+    return 8 * longest * (n_simulated + drawn + measured)
 
 
 def _fill_unmeasured(

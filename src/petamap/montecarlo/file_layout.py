@@ -63,17 +63,19 @@ def make_file_layout(
     draws: Draws,
     estimator: PseudoClEstimator,
     weights: FloatArray,
+    pixels: Int64Array | None,
     choices: SpectraChoices,
     numbers: Int64Array,
     fixed: str,
 ) -> StoreLayout:
-    """Return the layout of the file of a run, of whole weights, (2, n_pix), that rank 0 alone need have.
+    """Return the layout of the file of a run, right on rank 0.
 
-    `fixed` is the treatment of signals common to realizations.
+    `weights`, (2, n), are whole on rank 0 and have the pixels of the maps of the file, whose numbers are
+    `pixels`, or None where these are all. `fixed` is the treatment of signals common to realizations.
     """
-    n_pix, parts = estimator.pixelization.n_pix, _PARTS[config.montecarlo.parts]
+    parts = _PARTS[config.montecarlo.parts]
     spectra = ((len(estimator.names), estimator.l_max + 1), np.float64)
-    maps = ((estimator.n_stokes, n_pix), np.float64)
+    maps = ((estimator.n_stokes, weights.shape[1]), np.float64)
     solved = (len(draws.solved),)
     rows: dict[str, tuple[tuple[int, ...], Any]] = {f"pseudo/{part}": spectra for part in parts}
     if config.montecarlo.estimator == FILTER_AND_BIN and "sky" in parts:
@@ -96,15 +98,19 @@ def make_file_layout(
     return StoreLayout(
         numbers=numbers,
         rows=rows,
-        common=_common(draws, estimator, weights),
+        common=_common(draws, estimator, weights, pixels),
         computed=computed,
         attributes=_attributes(config, stage, draws, estimator, parts),
         groups=groups,
     )
 
 
-def _common(draws: Draws, estimator: PseudoClEstimator, weights: FloatArray) -> dict[str, AnyArray]:
+def _common(
+    draws: Draws, estimator: PseudoClEstimator, weights: FloatArray, pixels: Int64Array | None
+) -> dict[str, AnyArray]:
     common: dict[str, AnyArray] = {"weights": weights}
+    if pixels is not None:
+        common["pixels"] = pixels
     if draws.theory is not None:
         names = tuple(name for name in estimator.names if name in draws.theory)
         common["theory"] = np.zeros((len(estimator.names), len(draws.theory.multipoles)))

@@ -282,6 +282,13 @@ def spectra_seconds(
     return one / min(batch, cores), one / cores + exchange
 
 
+def part_of_maps(config: RunConfig, n_samp: int) -> float:
+    """Return the part of a realization's time that its maps of so many samples take: the rest are spectra."""
+    n_solved, iterations = len(MAPPED_PARTS[config.montecarlo.parts]), expected_iterations(config)
+    maps = n_solved * n_samp * (_READ + iterations * _ITERATION) * 1e-9
+    return maps / (maps + _spectra_seconds(config))
+
+
 def is_quicker(spectra: tuple[float, float]) -> bool:
     """Return whether ranks had better make spectra together, by `spectra_seconds`."""
     whole, dealt = spectra

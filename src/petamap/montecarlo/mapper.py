@@ -275,21 +275,30 @@ class MapGatherer:
         first: Int64Array | int = 0 if self.places is None else self.places
         return joined_sha256(slab_hashes(values.T, first, n_pix), len(values), n_pix)
 
-    def to_disk(self, part: FloatArray, folder: Path, empty: float = np.nan) -> FloatArray:
-        """Return the map, (n, n_pix), of the parts of all ranks: on rank 0 in a file without a name.
+    def file_pixels(self) -> Int64Array | None:
+        """Return the numbers of the pixels that maps have in files, on rank 0; None where these are all.
 
-        `empty` is the value of pixels without an owner.
+        Collective where ranks have parts of maps.
         """
-        slabs = Slabs(self.comm, self.pixelization.n_pix, self.pixels, self.places is not None)
-        whole = np.empty((len(part), 0))
+        if self.places is None or not self.distributed:
+            return self.places
+        return self.comm.gather_rows(np.asarray(self._file_slabs().held))
+
+    def _file_slabs(self) -> Slabs:
+        return Slabs(self.comm, self.pixelization.n_pix, self.pixels, self.places is not None)
+
+    def to_disk(self, part: FloatArray, folder: Path) -> FloatArray:
+        """Return a map for a file of the parts of all ranks, (n, n_file_pixels): on rank 0, not in memory."""
+        slabs = self._file_slabs()
+        shape, whole = (len(part), int(self.comm.sum(slabs.height))), np.empty((len(part), 0))
         with agree_on_errors(self.comm):
             if self.comm.rank == 0:
-                whole = _in_file(folder, (len(part), self.pixelization.n_pix))
-                if self.places is not None:
-                    whole[:] = empty
-        for number, row in enumerate(part):
-            for _, rows, piece in slabs.stream(slabs.collect(row[:, None])):
-                whole[number, rows] = piece
+                whole = _in_file(folder, shape)
+        for row, out in zip(part, whole, strict=True):
+            begin = 0
+            for _, _, piece in slabs.stream(slabs.collect(row[:, None])):
+                out[begin : begin + len(piece)] = piece
+                begin += len(piece)
         return whole
 
     def gather(self, root: int, values: FloatArray, empty: float = np.nan) -> FloatArray | None:
@@ -306,18 +315,6 @@ class MapGatherer:
         full = np.full((values.shape[1], self.pixelization.n_pix), empty)
         full[:, pixels] = rows.T
         return full
-
-    def all_pixels(self, values: FloatArray, folder: Path, empty: float = np.nan) -> FloatArray:
-        """Return a map that this rank has gathered, with all pixels: in a file without a name if it had few.
-
-        `empty` is the value of pixels without an owner.
-        """
-        if self.places is None:
-            return values
-        whole = _in_file(folder, (len(values), self.pixelization.n_pix))
-        whole[:] = empty
-        whole[:, self.places] = values
-        return whole
 
 
 def _in_file(folder: Path, shape: tuple[int, int]) -> FloatArray:

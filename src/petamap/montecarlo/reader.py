@@ -108,12 +108,13 @@ def _results(file: Any, status: UInt8Array) -> MonteCarloResults:
     pseudo = {part: file["pseudo"][part][...][done] for part in PARTS if part in file["pseudo"]}
     if "both" in pseudo and _adds_fixed(file):
         pseudo["both"] = pseudo["both"] - file["fixed/pseudo"][...]
+    pixelization = Healpix(int(file.attrs["n_side"]), plain_attribute(file.attrs["ordering"]) == "nest")
     realizations = Realizations(
         numbers=file["numbers"][...][done],
         names=names,
         pseudo=pseudo,
-        pixelization=Healpix(int(file.attrs["n_side"]), plain_attribute(file.attrs["ordering"]) == "nest"),
-        weights=file["weights"][...],
+        pixelization=pixelization,
+        weights=_weights(file, pixelization.n_pix),
         input=_rows(file, "input", done),
         choices=_choices(file["choices"].attrs),
         unit=unit,
@@ -125,6 +126,19 @@ def _results(file: Any, status: UInt8Array) -> MonteCarloResults:
     words = (plain_attribute(file.attrs.get(word, b"")) for word in ("name", "run_id", "frame", "estimator"))
     name, run_id, frame, estimator = words
     return MonteCarloResults(realizations, name, run_id, frame, theory, failed, n_remaining, estimator)
+
+
+def _weights(file: Any, n_pix: int) -> FloatArray:
+    """Return the weights of all pixels, float64 (2, n_pix)."""
+    weights: FloatArray = file["weights"][...]
+    if "pixels" not in file:
+        return weights
+    pixels = file["pixels"][...]
+    if not (pixels >= 0).all():
+        raise ValueError("pixels have negative numbers")
+    whole = np.zeros((2, n_pix))
+    whole[:, pixels] = weights
+    return whole
 
 
 def _adds_fixed(file: Any) -> bool:

@@ -39,6 +39,7 @@ from petamap.montecarlo.file_layout import (
     montecarlo_file_name,
     run_id,
 )
+from petamap.montecarlo.group_plan import part_of_maps
 from petamap.montecarlo.mapper import FilterMapper, MapGatherer, Mapper
 from petamap.montecarlo.rank_groups import choose_rank_groups, kept_vectors
 from petamap.montecarlo.requirements import (
@@ -249,19 +250,19 @@ class _MonteCarlo:
 
     def _open_file(self) -> None:
         """Create the file or open the existing one, and find the realizations to do."""
-        weights, folder = self.weights, self.path.parent
+        weights, pixels = self.weights, None
         del self.weights  # what it has of them is the estimator's
-        if self.gatherer.distributed and self.rank_groups.group == 0:
-            weights = self.gatherer.to_disk(weights, folder, 0.0)
-        with agree_on_errors(self.comm):
-            if self.comm.rank == 0 and not self.gatherer.distributed:
-                weights = self.gatherer.all_pixels(weights, folder, 0.0)
+        if self.rank_groups.group == 0:
+            pixels = self.gatherer.file_pixels()
+            if self.gatherer.distributed:
+                weights = self.gatherer.to_disk(weights, self.path.parent)
         layout = make_file_layout(
             self.config,
             self.stage,
             self.draws,
             self.estimator,
             weights,
+            pixels,
             self.choices,
             self.numbers,
             self.fixed,
@@ -291,7 +292,8 @@ class _MonteCarlo:
         self.n_before = len(self.numbers) - len(self.to_do)
         self.reported, self.finished, self.n_batch, self.n_written, self.n_made = 0.0, 0, 0, 0, 0
         self.reporting = threading.Lock()  # spectra are made by several threads
-        self.part_of_maps = 0.5  # of the time of a batch, as in the one before; the rest is spectra
+        # as predicted, then as in the batch before
+        self.part_of_maps = part_of_maps(self.config, self.mapper.system.layout.n_samp)
         self.writer = SpectraWriter(
             self.stage, self.stop, self.draws, self.gatherer, self.estimator, self.store, self._map_fixed(),
             added=self.fixed == "add", keep_maps=self.options.maps, report=weak_method(self._report_spectra),
@@ -363,8 +365,8 @@ class _MonteCarlo:
         if self.fixed == "leave":
             return None
         if self.comm.bcast(self.store.computed_status) == DONE:
-            if self.gatherer.distributed or self.gatherer.places is not None:
-                return self.store.read_columns("fixed/map", self.gatherer.pixels)
+            if self.gatherer.distributed:
+                return self.store.read_pixels("fixed/map", self.gatherer.pixels)
             return self.store.read("fixed/map")
         with self.stage.timers.phase("fixed signals"):
             (mapped,) = self.mapper.maps([self.draws.fixed], Timers())
@@ -376,8 +378,7 @@ class _MonteCarlo:
             with agree_on_errors(self.stage.comm):
                 if self.comm.rank == 0:
                     pseudo = self.estimator.pseudo(values).values
-                    whole = self.gatherer.all_pixels(values, self.path.parent)
-                    self.store.write_once({"fixed/map": whole, "fixed/pseudo": pseudo})
+                    self.store.write_once({"fixed/map": values, "fixed/pseudo": pseudo})
         return values
 
     def _keep_fixed_part(self, part: FloatArray) -> FloatArray:

@@ -124,10 +124,10 @@ class SpectraWriter:
         return row
 
     def _kept(self, values: FloatArray) -> FloatArray:
-        """Return a map for the file: where ranks have parts of it, on rank 0 and not in its memory."""
+        """Return a copy of a map for the file: where ranks have parts, on rank 0 and not in its memory."""
         if self.gatherer.distributed:
             return self.gatherer.to_disk(values, self.store.path.parent)
-        return self.gatherer.all_pixels(values.copy(), self.store.path.parent)
+        return values.copy()
 
     def _parts_of(self, maps: Sequence[FloatArray]) -> Iterator[tuple[str, FloatArray]]:
         """Yield the parts of a realization and their maps, (n_stokes, n_pix), which are overwritten."""

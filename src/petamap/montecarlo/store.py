@@ -29,7 +29,7 @@ from petamap.montecarlo.store_checksums import (
     row_checksum,
 )
 
-FORMAT, VERSION = "petamap-montecarlo", 2
+FORMAT, VERSION = "petamap-montecarlo", 3
 TO_DO, DONE, FAILED, DAMAGED = 0, 1, 2, 3  # no file has the last as a status
 ERROR_BYTES, HASH_BYTES = 240, 64
 _FIXED = "fixed/status"
@@ -305,20 +305,31 @@ class Store:
         item = self._arrays[name]
         return np.frombuffer(self.read_bytes(name), item.kind).reshape(item.shape)
 
-    def read_columns(self, name: str, columns: Int64Array) -> AnyArray:
-        """Return columns of a table, (n_rows, n), of which a piece is in memory at a time."""
+    def read_pixels(self, name: str, pixels: Int64Array) -> AnyArray:
+        """Return some pixels of a map, (n_rows, n), of which a piece is in memory at a time."""
         item = self._arrays[name]
         width, step = item.kind.itemsize, _COMPARED // item.kind.itemsize
-        order = np.argsort(columns)
-        found = np.empty((item.shape[0], len(columns)), item.kind)
+        order = np.argsort(pixels)
+        found = np.empty((item.shape[0], len(pixels)), item.kind)
         for begin in range(0, item.shape[1], step):
             end = min(begin + step, item.shape[1])
-            inside = order[slice(*np.searchsorted(columns, (begin, end), sorter=order))]
+            numbers = self._pixel_numbers(begin, end)
+            ends = numbers[0], numbers[-1] + 1
+            inside = order[slice(*np.searchsorted(pixels, ends, sorter=order))]
+            places = np.searchsorted(numbers, pixels[inside])
             for row in range(item.shape[0]):
                 place = item.offset + row * item.row_bytes + begin * width
                 piece = np.frombuffer(self._read(place, (end - begin) * width), item.kind)
-                found[row, inside] = piece[columns[inside] - begin]
+                found[row, inside] = piece[places]
         return found
+
+    def _pixel_numbers(self, begin: int, end: int) -> Int64Array:
+        """Return the numbers of some pixels of the maps of the file: all, or those that it names."""
+        if "pixels" not in self:
+            return np.arange(begin, end)
+        width = np.dtype(np.int64).itemsize
+        piece = self._read(self._arrays["pixels"].offset + begin * width, (end - begin) * width)
+        return np.frombuffer(piece, np.int64)
 
     def read_bytes(self, name: str) -> bytes:
         """Return the current bytes of an array."""

@@ -149,7 +149,8 @@ class MemoryForecast:
         if not self._estimates:
             return 0
         observations = self.run.observations
-        return stream_bytes(observations, streams_at_once(observations, threads), threads)
+        n_simulated, n_modes = streams_at_once(observations, threads), self.config.noise.n_modes
+        return stream_bytes(observations, n_simulated, threads, n_modes)
 
     def _sizes(self, forecast: Forecast, threads: int, n_gaps: int) -> Sizes:
         n_owned = forecast.n_global.value / forecast.size

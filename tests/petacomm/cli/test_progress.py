@@ -41,6 +41,28 @@ def test_lines_are_few_and_say_rate_and_time_left():
     assert said[2] == "read: 50%, 100 Msamples (10 Msamples/s), 10.0 s left, residual 1e-3"
 
 
+def test_other_work_is_told_when_it_begins():
+    stream, clock = io.StringIO(), Clock()
+    progress = LineProgress(stream, clock, interval=5.0)
+    progress.begin("maps", total=4.0)
+    for note in (
+        "iteration 1",
+        "",
+        "iteration 2",
+        "spectra of sky",
+        "iteration 1",
+        "spectra of sky",
+        "files",
+    ):
+        clock.now += 1
+        progress.advance(0.5, note)
+    assert [line.rpartition(", ")[2] for line in lines(stream)[1:]] == ["spectra of sky"]
+    progress.begin("maps")
+    progress.advance(0, "iteration 1")
+    progress.advance(0, "spectra of sky")
+    assert lines(stream)[-1].endswith(", spectra of sky")
+
+
 def test_lines_without_a_total():
     stream, clock = io.StringIO(), Clock()
     progress = LineProgress(stream, clock, interval=0.0)

@@ -1,6 +1,7 @@
 """Tests of reading finished realizations from files."""
 
 from dataclasses import replace
+from unittest import mock
 
 import h5py
 import numpy as np
@@ -8,8 +9,9 @@ import pytest
 from made_realizations import realizations, spectra, write
 
 from petacomm.base.errors import DataError
+from petamap.montecarlo import reader
 from petamap.montecarlo.reader import find_montecarlo_file, read_results, reordered_weights
-from petamap.montecarlo.store import Store
+from petamap.montecarlo.store import DONE, Store
 from petamap.sky.healpix import Healpix
 
 
@@ -51,6 +53,25 @@ def test_ordering_of_weights(made):
         reordered_weights(made, Healpix(8))
 
 
+def test_weights_of_few_pixels(tmp_path, made):
+    path = write(tmp_path / "made_mc.h5", made)
+    pixels = np.flatnonzero(made.weights[0])
+    assert 0 < len(pixels) < made.pixelization.n_pix
+    for numbers, error in ((pixels, ""), (pixels - pixels[0] - 1, "negative"), (pixels[1:], "broadcast")):
+        with h5py.File(path, "r+") as file:
+            del file["weights"]
+            file["weights"] = made.weights[:, pixels]
+            if "pixels" in file:
+                del file["pixels"]
+            file["pixels"] = numbers
+        with mock.patch.object(reader, "require_whole", lambda _: np.full(made.n, DONE, np.uint8)):
+            if error:
+                with pytest.raises(DataError, match=f"is no file of a Monte Carlo: .*{error}"):
+                    read_results(path)
+            else:
+                np.testing.assert_array_equal(read_results(path).realizations.weights, made.weights)
+
+
 def test_invalid_files(tmp_path, made):
     with pytest.raises(DataError, match="no Monte Carlo here"):
         read_results(tmp_path)
@@ -61,7 +82,7 @@ def test_invalid_files(tmp_path, made):
     write(tmp_path / "a_mc.h5", made)
     with h5py.File(tmp_path / "a_mc.h5", "r+") as file:
         file.attrs["version"] = 1
-    with pytest.raises(DataError, match="is no file of format petamap-montecarlo 2"):
+    with pytest.raises(DataError, match="is no file of format petamap-montecarlo 3"):
         read_results(tmp_path)
     with Store(write(tmp_path / "a_mc.h5", made)) as store:
         for number in made.numbers:
