@@ -77,6 +77,17 @@ class StopRequest:
         finally:
             self._at_once = False
 
+    def interruption(self) -> Interruption | None:
+        """Return the error that is to end work of minutes, by SIGTERM or the clock; None where it goes on.
+
+        For work with communication, whose ranks agree on it (`ending_at_once` is for work without).
+        """
+        if self.signal == signal.SIGTERM:
+            return Interruption(f"stopped by SIGTERM {where_in_work()}", mend=self.mend)
+        if self.seconds_left <= 0:
+            return Interruption(f"stopped before the end of its time {where_in_work()}", mend=self.mend)
+        return None
+
     @property
     def seconds_left(self) -> float:
         """Seconds until work should have ended, with a margin before the end of the wall clock."""

@@ -10,7 +10,8 @@ import numpy as np
 from petacomm.base.stop_request import StopRequest
 from petacomm.base.threads import map_threads
 from petacomm.base.typing import AnyArray, FloatArray
-from petacomm.mpi import agree_on_errors
+from petacomm.base.weak_method import weak_method
+from petacomm.mpi import agree, agree_on_errors
 from petamap.mapmaking.setup import RunSetup
 from petamap.montecarlo.draws import Draws, Realization
 from petamap.montecarlo.file_layout import UNFILTERED
@@ -29,7 +30,7 @@ class SpectraWriter:
     stage : RunSetup
         Of the ranks of the group.
     stop : StopRequest
-        Ends what one rank does alone at once.
+        Ends what one rank does alone at once, and what all do between parts of their transforms.
     draws : Draws
     gatherer : MapGatherer
         Decides whether maps are whole, each on one rank, or dealt to all.
@@ -58,6 +59,8 @@ class SpectraWriter:
         self.keep_maps = keep_maps
         self._report = report
         self._made, self._to_make = itertools.count(), 1
+        if gatherer.distributed:
+            gatherer.rings.between = weak_method(self._end_if_stopped)
 
     def write(self, made: Sequence[Mapped]) -> None:
         """Make and write the spectra of realizations, of each on one rank or on all. Collective."""
@@ -94,6 +97,10 @@ class SpectraWriter:
         if not any(each.error for each in mapped):
             row = self._row(mapped, maps, [self.gatherer.sha256_of(one) for one in maps[: len(mapped)]])
         self._write(realization, mapped, row)
+
+    def _end_if_stopped(self) -> None:
+        """End on all ranks of the group if one is to. Collective."""
+        agree(self.stage.comm, self.stop.interruption())
 
     def _values(self, mapped: Sequence[MappedDataset]) -> list[FloatArray]:
         """Return the maps of a realization, then that of its unfiltered sky, where it is kept."""

@@ -6,7 +6,7 @@ exchange what they have of rings for what they have of orders, which changes no 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -19,6 +19,10 @@ Rings = Mapping[str, AnyArray]  # nphi, phi0 and ringstart of each ring, as ducc
 # ducc0 computes so many pairs of rings, north and south, side by side, from the poles on. The last bits of
 # rings depend on those beside them: terms below 2^-60 are left out of all of them or of none.
 _SIDE_BY_SIDE = 128
+
+
+def _go_on() -> None:
+    """Do nothing."""
 
 
 class RingDistribution:
@@ -45,12 +49,17 @@ class RingDistribution:
         Of this rank, with their begins among its pixels.
     bounds : int64 (size + 1,)
         First row of each rank where pixels are rows in the order of ranks, and the number of pixels.
+    between : callable
+        Called on all ranks before each part of a transform, which may take minutes; it may end them all.
     """
+
+    between: Callable[[], None]
 
     def __init__(self, n_side: int, comm: Communicator | None = None, submaps: Submaps | None = None) -> None:
         import ducc0
 
         self.n_side, self.comm = int(n_side), comm or SerialCommunicator()
+        self.between = _go_on
         whole = ducc0.healpix.Healpix_Base(self.n_side, "RING").sht_info()
         self.theta: FloatArray = whole["theta"]
         self._chosen: Int64Array | None = None  # numbers of the rings dealt, among those of theta

@@ -237,6 +237,7 @@ def _parts(l_max: int, rings: RingDistribution) -> Iterator[tuple[slice, dict[st
     least = 1 if rings.keeps_places else EXCHANGES
     for first, last in _bounds(l_max, len(rings.theta), rings.comm.size, least):
         end_if_cancelled()
+        rings.between()
         mine = slice(*np.searchsorted(own, (first, last)))
         yield slice(first, last), {"mval": own[mine].copy(), "mstart": starts[mine].copy()}
 

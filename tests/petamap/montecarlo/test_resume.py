@@ -1,9 +1,12 @@
 """Tests of continuing a Monte Carlo after it was killed."""
 
+import itertools
 import multiprocessing
 import os
 import random
 import resource
+import signal
+import tempfile
 import time
 from pathlib import Path
 from unittest import mock
@@ -13,9 +16,12 @@ import numpy as np
 import pytest
 from cases import cases
 from montecarlo_runs import TINY, arrays, made, same
-from mpi import launch
+from mpi import launch, run_ranks
 
+from petacomm.base.errors import Interruption
 from petamap.cli.main import main
+from petamap.montecarlo import rank_groups
+from petamap.montecarlo.spectra_writer import SpectraWriter
 from petamap.montecarlo.store import Store
 
 N_REALIZATIONS = 50
@@ -124,3 +130,31 @@ def test_full_disk_of_one_group_ends_all_groups(tmp_path, monkeypatch):
     made(tmp_path / "whole", "montecarlo.realizations=40", SHORT)
     files = [(tmp_path / name / "tiny_mc.h5").read_bytes() for name in ("full", "whole")]
     assert files[0] == files[1]
+
+
+def stop_in_spectra_of_all(comm):
+    """End by SIGTERM to one rank between parts of the transforms of a map, and go on."""
+    out, calls = Path(comm.bcast(tempfile.mkdtemp())), itertools.count(1)
+    settings = ("montecarlo.realizations=2", "montecarlo.groups=1", "montecarlo.batch=1", SHORT)
+    end_if_stopped = SpectraWriter._end_if_stopped
+
+    def stopped(writer):
+        if next(calls) == 40 and comm.rank == comm.size - 1:
+            writer.stop.signal = signal.SIGTERM
+        end_if_stopped(writer)
+
+    with mock.patch.object(rank_groups, "_bytes_at_once", lambda *a: 0.0 if a[-1] else 1e18):
+        with (
+            mock.patch.object(SpectraWriter, "_end_if_stopped", stopped),
+            pytest.raises(Interruption, match=r"stopped by SIGTERM in phase 'spectra'"),
+        ):
+            made(out / "stopped", *settings, comm=comm)
+        assert next(calls) == 41 and finished(out / "stopped" / "tiny_mc.h5") < 2
+        made(out / "stopped", *settings, comm=comm)
+        made(out / "whole", *settings, comm=comm)
+    files = [(out / name / "tiny_mc.h5").read_bytes() for name in ("stopped", "whole")]
+    assert files[0] == files[1]
+
+
+def test_spectra_that_ranks_make_together_can_be_stopped():
+    run_ranks(stop_in_spectra_of_all, 2)
