@@ -14,6 +14,7 @@ from petacomm.topology import Machine
 from petamap.data.config import RunConfig
 from petamap.mapmaking.distribution import Distribution, find_distribution
 from petamap.montecarlo.draws import MAPPED_PARTS
+from petamap.montecarlo.file_layout import FILTER_AND_BIN
 from petamap.montecarlo.requirements import require_realizations
 from petamap.planning.plan import plan
 from petamap.planning.scanned_run import ScannedRun
@@ -256,9 +257,13 @@ class _SpectraBytes:
 
 
 def _n_maps(config: RunConfig) -> int:
-    """Return of how many maps of a realization there are spectra: of its parts, and of their sum."""
-    n_parts = len(MAPPED_PARTS[config.montecarlo.parts])
-    return n_parts + (n_parts == 2)
+    """Return of how many maps of a realization there are spectra: of its parts, of their sum, and of more.
+
+    Beside a filtered sky it is the one without the filter.
+    """
+    parts = MAPPED_PARTS[config.montecarlo.parts]
+    is_filtered = config.montecarlo.estimator == FILTER_AND_BIN
+    return len(parts) + (len(parts) == 2) + (is_filtered and "sky" in parts)
 
 
 def spectra_seconds(

@@ -59,6 +59,7 @@ class SpectraWriter:
         self.keep_maps = keep_maps
         self._report = report
         self._made, self._to_make = itertools.count(), 1
+        self._n_spectra = len(self.parts) + self._has_unfiltered
         if gatherer.distributed:
             gatherer.rings.between = weak_method(self._end_if_stopped)
 
@@ -67,7 +68,7 @@ class SpectraWriter:
         comm = self.stage.comm
         self._made = itertools.count()
         if self.gatherer.distributed:
-            self._to_make = len(made) * len(self.parts)
+            self._to_make = len(made) * self._n_spectra
             for item in made:
                 self._make_on_all(*item)
             return
@@ -76,7 +77,7 @@ class SpectraWriter:
             maps = [self.gatherer.gather(k % comm.size, each) for each in self._values(mapped)]
             if k % comm.size == comm.rank:
                 to_write.append((realization, mapped, [values for values in maps if values is not None]))
-        self._to_make = len(to_write) * len(self.parts)
+        self._to_make = len(to_write) * self._n_spectra
         with agree_on_errors(comm), self.stop.ending_at_once():
             map_threads(lambda item: self._make_on_one(*item), to_write, self.stage.n_threads)
 
@@ -98,6 +99,11 @@ class SpectraWriter:
             row = self._row(mapped, maps, [self.gatherer.sha256_of(one) for one in maps[: len(mapped)]])
         self._write(realization, mapped, row)
 
+    @property
+    def _has_unfiltered(self) -> bool:
+        """Whether the file has spectra of the sky without the filter, too."""
+        return f"pseudo/{UNFILTERED}" in self.store.rows
+
     def _end_if_stopped(self) -> None:
         """End on all ranks of the group if one is to. Collective."""
         agree(self.stage.comm, self.stop.interruption())
@@ -106,7 +112,7 @@ class SpectraWriter:
         """Return the maps of a realization, then that of its unfiltered sky, where it is kept."""
         values = [each.values for each in mapped]
         sky = dict(zip(self.draws.solved, mapped, strict=True)).get("sky")
-        if f"pseudo/{UNFILTERED}" in self.store.rows and sky is not None:
+        if self._has_unfiltered and sky is not None:
             values.append(sky.values if sky.unfiltered is None else sky.unfiltered)
         return values
 
@@ -122,13 +128,18 @@ class SpectraWriter:
             "hash": np.array([one.encode() for one in hashes]),
         }
         if len(maps) > n:
+            self._tell(f"{UNFILTERED} sky")
             row[f"pseudo/{UNFILTERED}"] = self.estimator.pseudo(maps[n]).values
         for part, values in self._parts_of(maps[:n]):
-            self._report(next(self._made) / self._to_make, f"spectra of {part}")  # which may take minutes
+            self._tell(part)
             row[f"pseudo/{part}"] = self.estimator.pseudo(values).values
             if self.keep_maps:
                 row[f"maps/{part}"] = self._kept(values)
         return row
+
+    def _tell(self, name: str) -> None:
+        """Report that the spectra of a map begin, which may take minutes."""
+        self._report(next(self._made) / self._to_make, f"spectra of {name}")
 
     def _kept(self, values: FloatArray) -> FloatArray:
         """Return a copy of a map for the file: where ranks have parts, on rank 0 and not in its memory."""
