@@ -2,9 +2,12 @@
 
 const BETWEEN = (a, b, x) => a + (b - a) * x;
 
+// A number beside an axis, where there is little room: 2×10⁷, not 2.00×10⁷.
+const tick = v => figure(v, 3).replace(/\.?0+×/, "×");
+
 // Frame with linear axes: ranges x = [from, to] and y = [from, to], drawn between `top` and `bottom`.
 function frameOf({ x, y, top = 14, bottom = 254, height = 300, xName, yName, label, yCount = 4 }) {
-  const [W, L, R] = [innerWidth < 520 ? 380 : 560, 66, 14];
+  const [W, L, R] = [innerWidth < 520 ? 380 : 560, 78, 14];
   const svg = el("svg:svg", { viewBox: `0 0 ${W} ${height}`, class: "chart", role: "img", "aria-label": label });
   const text = (px, py, words, anchor, extra = {}) => svg.append(el("svg:text", { x: px, y: py, "text-anchor": anchor, ...extra }, words));
   const sx = v => BETWEEN(L, W - R, (v - x[0]) / (x[1] - x[0]));
@@ -13,13 +16,13 @@ function frameOf({ x, y, top = 14, bottom = 254, height = 300, xName, yName, lab
     const sy = scale(range, t, b);
     for (const v of niceSteps(range[0], range[1], count)) {
       svg.append(el("svg:line", { x1: L, x2: W - R, y1: sy(v), y2: sy(v), class: "rule" }));
-      text(L - 8, sy(v) + 4, figure(v, 3), "end");
+      text(L - 8, sy(v) + 4, tick(v), "end");
     }
     text(0, 0, name, "middle", { class: "axis", transform: `translate(14 ${(t + b) / 2}) rotate(-90)` });
     return sy;
   };
   const sy = axis(y, top, bottom, yName, yCount);
-  for (const v of niceSteps(x[0], x[1], 6)) text(sx(v), height - 28, figure(v, 3), "middle");
+  for (const v of niceSteps(x[0], x[1], 6)) text(sx(v), height - 28, tick(v), "middle");
   text((L + W - R) / 2, height - 6, xName, "middle", { class: "axis" });
   const add = (tag, attributes, title) => svg.append(el(`svg:${tag}`, attributes, title && el("svg:title", {}, title)));
   return { svg, sx, sy, axis, add };
