@@ -31,8 +31,9 @@ _ITERATION, _KEPT, _RECOMPUTED, _READ, _SET_UP, _ITERATIONS = 4.4, 4.0, 11.0, 45
 # Per iteration: reductions of pixels (to the owners and back), and of scalars.
 _SUMS, _NUMBERS = 2, 3
 # Nanoseconds on one core for each n_side^2 and n_side^3 of a transform of one component to l_max =
-# 3 n_side - 1. Within 20 % of what was measured for n_side 128 to 1024.
-_ANALYSIS = 300.0, 1.2
+# 3 n_side - 1. Within 4 % of what was measured for n_side 512 and 1024 on a Zen 4; between what another one
+# took, two thirds of it, and a Xeon (Emerald Rapids), a quarter more.
+_ANALYSIS = 480.0, 1.95
 # Whole maps of a component of which each component of a transform has as many bytes: Fourier coefficients of
 # rings, a_lm, and those of residuals; a_lm of I while there are those of Q and U.
 _FOURIER, _ALM = 2, 0.75
