@@ -83,10 +83,11 @@ class StopRequest:
         For work with communication, whose ranks agree on it (`ending_at_once` is for work without).
         """
         if self.signal == signal.SIGTERM:
-            return Interruption(f"stopped by SIGTERM {where_in_work()}", mend=self.mend)
-        if self.seconds_left <= 0:
-            return Interruption(f"stopped before the end of its time {where_in_work()}", mend=self.mend)
-        return None
+            return self._stopped("by SIGTERM")
+        return self._stopped("before the end of its time") if self.seconds_left <= 0 else None
+
+    def _stopped(self, why: str) -> Interruption:
+        return Interruption(f"stopped {why} {where_in_work()}", mend=self.mend)
 
     @property
     def seconds_left(self) -> float:
@@ -126,8 +127,7 @@ class StopRequest:
 
     def _raise_end(self) -> NoReturn:
         self._at_once = False  # a second signal does not disturb the end by the first
-        name = signal.Signals(self.signal).name
-        raise_of_signal(Interruption(f"stopped by {name} {where_in_work()}", mend=self.mend), self.signal)
+        raise_of_signal(self._stopped(f"by {signal.Signals(self.signal).name}"), self.signal)
 
     def _receive_clock(self, number: int) -> None:
         # No interruption: who goes on after each of these would set up again and again without end.

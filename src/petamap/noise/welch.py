@@ -195,7 +195,10 @@ def _slopes(x: FloatArray, y: FloatArray, errors: FloatArray) -> FloatArray:
 
 
 def _detrended(values: FloatArray) -> FloatArray:
-    """Return values without the line that is fitted to them; ten times as fast as `scipy.signal.detrend`."""
+    """Return values without the line that is fitted to them.
+
+    Of 8192 values it takes a seventh of the time of `scipy.signal.detrend`.
+    """
     times, squares = _times(len(values))
     # not by BLAS, whose sums are those of its threads
     return values - (np.mean(values) + np.sum(times * values) / squares * times)
