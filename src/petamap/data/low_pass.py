@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -72,7 +73,9 @@ class LowPass:
 def design_low_pass(
     bandwidth: float, stop: float, sample_rate: float, attenuation: float, downsample: int
 ) -> LowPass:
-    """Return a low-pass of linear phase, by a Kaiser window (Kaiser 1974; `scipy.signal.firwin`).
+    """Return a low-pass of linear phase, by a Kaiser window (Kaiser 1974).
+
+    It is that of `scipy.signal.firwin`, which takes 0.3 s to load.
 
     Parameters
     ----------
@@ -83,12 +86,10 @@ def design_low_pass(
     downsample : int
         Samples that come in for each that comes out.
     """
-    from scipy.signal import firwin, kaiser_beta
-
-    n, beta = low_pass_length(bandwidth, stop, sample_rate, attenuation), kaiser_beta(attenuation)
-    middle = (bandwidth + stop) / 2
-    taps = firwin(n, middle, window=("kaiser", beta), fs=sample_rate)
-    chosen = SampleFilter(np.asarray(taps, np.float64), -(n // 2), downsample)
+    n = low_pass_length(bandwidth, stop, sample_rate, attenuation)
+    taps = np.sinc((bandwidth + stop) / sample_rate * (np.arange(n) - n // 2))
+    taps *= np.kaiser(n, _kaiser_beta(attenuation))
+    chosen = SampleFilter(taps / taps.sum(), -(n // 2), downsample)
     inside, beyond = np.linspace(0, bandwidth, 512), np.linspace(stop, sample_rate / 2, 2048)
     gain, rest = (np.abs(chosen.response(f / sample_rate)) for f in (inside, beyond))
     return LowPass(bandwidth, stop, float(np.abs(gain - 1).max()), float(rest.max()), chosen)
@@ -96,7 +97,13 @@ def design_low_pass(
 
 def low_pass_length(bandwidth: float, stop: float, sample_rate: float, attenuation: float) -> int:
     """Return the samples that `design_low_pass` needs, an odd number."""
-    from scipy.signal import kaiserord
-
-    n = int(kaiserord(attenuation, 2 * (stop - bandwidth) / sample_rate)[0])
+    width = 2 * np.pi * (stop - bandwidth) / sample_rate
+    n = math.ceil((attenuation - 7.95) / (2.285 * width) + 1)
     return n + 1 - n % 2
+
+
+def _kaiser_beta(attenuation: float) -> float:
+    """Return the shape of Kaiser's window for an attenuation of at least 21 dB."""
+    if attenuation > 50:
+        return 0.1102 * (attenuation - 8.7)
+    return float(0.5842 * (attenuation - 21) ** 0.4 + 0.07886 * (attenuation - 21))

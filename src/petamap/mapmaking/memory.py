@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -23,8 +22,8 @@ if TYPE_CHECKING:
 
 # astropy's FITS, first imported when maps are written
 _FITS_BYTES = 20 << 20
-# SciPy and tables of what simulates signals, first imported when these are made; measured
-SIMULATION_BYTES = 40 << 20
+# Libraries and tables of what simulates signals, first loaded when these are made; measured
+SIMULATION_BYTES = 8 << 20
 # of a gap: where it begins, its key, and its owner
 _GAP_INDEX_BYTES = 20
 
@@ -280,7 +279,7 @@ def plan_memory(
     pointing = projection.bytes_to_keep if keep else 0
     # the bits of the gaps are allocated already, and so is pointing that was kept when pixels were found
     base = resident_bytes() - projection.local.n_held // 8 - projection.kept_bytes
-    if simulates(projection.observations) and "scipy.interpolate" not in sys.modules:
+    if simulates(projection.observations):
         base += SIMULATION_BYTES
     maps, writing = map_bytes(sizes)
     return MemoryPlan(

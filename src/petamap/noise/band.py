@@ -179,15 +179,25 @@ def _lowest(model: NoiseModel, frequency: float) -> float:
 
 def _fitted(model: NoiseModel, rate: float, n_lag: int, slowest: float) -> tuple[FloatArray, FloatArray]:
     """Return frequencies from `slowest` up to Nyquist, Hz, and N^-1 by the band at each."""
-    lags = inverse_lags(model, rate, n_lag)
-    n_grid = _OVERSAMPLED * max(n_lag, _SLOW)
+    lags, n_grid = inverse_lags(model, rate, n_lag), _OVERSAMPLED * max(n_lag, _SLOW)
+    frequencies, cosines = _slow_cosines(rate, n_lag, slowest, n_grid)
+    on_grid = toeplitz_spectrum(lags, n_grid)[n_grid + 1 + _SLOW - len(frequencies) :]
+    # not by BLAS, whose sums are those of its threads
+    return frequencies, np.concatenate((np.sum(cosines * lags, axis=1), on_grid))
+
+
+@lru_cache(maxsize=32)
+def _slow_cosines(rate: float, n_lag: int, slowest: float, n_grid: int) -> tuple[FloatArray, FloatArray]:
+    """Return frequencies, of which `_SLOW` are not on the grid, and what lags are times at these.
+
+    Streams have but few rates and lengths, and the cosines take as long as the rest of a fit.
+    """
     grid = np.arange(n_grid + 1) * (rate / 2 / n_grid)
-    inside = grid >= slowest
-    slow = np.geomspace(slowest, grid[inside][1] if inside.sum() > 1 else slowest, _SLOW)
+    inside = grid[grid >= slowest]
+    slow = np.geomspace(slowest, inside[1] if len(inside) > 1 else slowest, _SLOW)
     cosines = 2 * np.cos(np.outer(2 * np.pi / rate * slow, np.arange(n_lag + 1)))
     cosines[:, 0] = 1
-    frequencies = np.concatenate((slow, grid[inside]))
-    return frequencies, np.concatenate((cosines @ lags, toeplitz_spectrum(lags, n_grid)[inside]))
+    return np.concatenate((slow, inside)), cosines
 
 
 def _spectrum(model: NoiseModel, rate: float, frequencies: FloatArray) -> FloatArray:

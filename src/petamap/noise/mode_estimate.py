@@ -24,7 +24,7 @@ from petacomm.base.typing import BoolArray, ComplexArray, FloatArray, Int64Array
 from petamap.noise.common_modes import CommonNoise, orthonormal_modes
 from petamap.noise.model import EstimatedPsd, NoiseModel, TabulatedPsd
 from petamap.noise.psd import noise_psd
-from petamap.noise.welch import fill_gaps
+from petamap.noise.welch import detrended, fill_gaps, hann
 
 _FIRST = 4  # lowest line that is used: those below see little but window and trend
 _LINES = 32, 256  # fewest and most lines of a bin
@@ -165,12 +165,10 @@ def spectral_lines(samples: FloatArray, good: BoolArray, sample_rate: float) -> 
     The mean square of a line is the one-sided power there. Gaps are filled and a linear trend is removed.
     """
     from scipy.fft import rfft
-    from scipy.signal import detrend
-    from scipy.signal.windows import hann
 
     n = len(samples)
-    window = hann(n, sym=False)
-    transform = rfft(window * detrend(fill_gaps(samples, good)))[line_bins(n)[0]]
+    window = hann(n)
+    transform = rfft(window * detrended(fill_gaps(samples, good)))[line_bins(n)[0]]
     return np.asarray(transform * np.sqrt(2 / sample_rate / np.sum(window[good] ** 2)), np.complex128)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.interpolate import BSpline
 from scipy.signal import welch
 
 from petacomm.base.errors import ConfigError, DataError
@@ -71,6 +72,12 @@ def test_spectrum_of_the_filters(model):
 
 def test_interpolation_weights_sum_to_one():
     np.testing.assert_allclose(interpolation_weights().sum(axis=0), 1, rtol=1e-14)
+
+
+def test_interpolation_weights_are_those_of_scipys_spline():
+    tap, phase = np.mgrid[:8, :4]
+    spline = BSpline.basis_element(np.arange(-4.0, 5.0), extrapolate=False)
+    np.testing.assert_allclose(interpolation_weights(), spline(phase / 4 - tap + 3), rtol=0, atol=4e-16)
 
 
 def reference_noise(design, words, start, n):
