@@ -199,6 +199,19 @@ inline void solve_baselines(In<std::int64_t> knots, In<double, 2> factor, Out<do
                                         n_threads);
 }
 
+inline void multiply_bands(In<std::int64_t> knots, In<double, 2> lags, In<double, 2> from, Out<double, 2> to,
+                           int n_threads) {
+    same_shape(
+        {{from.shape(0), to.shape(0)}, {from.shape(1), to.shape(1)}, {lags.shape(0) + 1, knots.shape(0)}});
+    require(lags.shape(1) == petamap::mapmaking::kBaselineBand + 1 && is_width(to.shape(1)),
+            "lags: those of a band for each stream");
+    require(are_offsets(knots, length(to.shape(0))), "knots: the first one of each stream, and their number");
+    require_threads(n_threads);
+    nanobind::gil_scoped_release release;
+    petamap::mapmaking::multiply_bands({knots.data(), knots.shape(0)}, lags.data(), from.data(),
+                                       static_cast<int>(to.shape(1)), to.data(), n_threads);
+}
+
 inline void bind_baselines(nanobind::module_& module) {
     module.attr("BASELINE_BAND") = petamap::mapmaking::kBaselineBand;
     module.def("count_visits", bindings::apart(count_visits), nanobind::arg("pixels").noconvert(),
@@ -234,6 +247,9 @@ inline void bind_baselines(nanobind::module_& module) {
                nanobind::arg("knots").noconvert(), nanobind::arg("priors").noconvert(),
                nanobind::arg("diagonal").noconvert(), nanobind::arg("beside").noconvert(),
                nanobind::arg("factor").noconvert());
+    module.def("multiply_bands", bindings::apart(multiply_bands), nanobind::arg("knots").noconvert(),
+               nanobind::arg("lags").noconvert(), nanobind::arg("given").noconvert(),
+               nanobind::arg("out").noconvert(), nanobind::arg("n_threads"));
     module.def("solve_baselines", bindings::apart(solve_baselines), nanobind::arg("knots").noconvert(),
                nanobind::arg("factor").noconvert(), nanobind::arg("values").noconvert(),
                nanobind::arg("largest").noconvert(), nanobind::arg("n_threads"));

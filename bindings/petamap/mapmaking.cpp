@@ -10,6 +10,7 @@
 
 #include "../arrays.h"
 #include "baseline_functions.h"
+#include "block_matrix_functions.h"
 #include "block_views.h"
 #include "gap_functions.h"
 #include "joint_views.h"
@@ -441,4 +442,5 @@ NB_MODULE(_mapmaking, module) {
     bind_gaps(module);
     bind_vectors(module);
     bind_baselines(module);
+    bind_block_matrices(module);
 }

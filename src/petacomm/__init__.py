@@ -11,8 +11,10 @@ from petacomm.base.lazy import lazy_exports
 __version__ = "0.1.0"
 
 # Waiting threads must sleep, not spin: with more threads than free cores (ranks beside each other, a shared
-# machine) spinning made iterations 20 times slower. OpenMP reads this when a kernel is first loaded.
+# machine) spinning made iterations 20 times slower. GCC's look 300 times before they do, some microseconds: a
+# call of a kernel often follows another. OpenMP reads this when a kernel is first loaded.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+os.environ.setdefault("GOMP_SPINCOUNT", "300")
 
 # ducc0 takes this for a number, and fails where it has one for each level, as "8,1"; 0: all that there are.
 _asked = os.environ.get("OMP_NUM_THREADS", "").strip()

@@ -16,6 +16,8 @@ from kernel_objects import (
     U16,
     U32,
     all_templates,
+    block_arguments,
+    block_matrix,
     divided_arguments,
     expanded_arguments,
     expanded_pair,
@@ -293,6 +295,7 @@ def _mapmaking() -> dict[str, Callable[[], list[Any]]]:
         "ExpandedTable.n_pairs": lambda: [m.ExpandedTable(*expanded_pair(), numbers(1, 0))],
         "ExpandedTable.expand": lambda: [expanded_table(), 0, full(102, I32), full(102, U32)],
         "VisitLists": visit_arguments,
+        "BlockMatrix": block_arguments,
         "apply": lambda: [kept_table(), *maps(), template_table_of_gaps(), None],
         "apply 2": lambda: [expanded_table(), *maps(1), template_table_of_gaps(), None],
         "apply 5": lambda: [m.ExpandedTable(*divided_arguments()), *maps(2, 1)],
@@ -365,6 +368,11 @@ def _mapmaking() -> dict[str, Callable[[], list[Any]]]:
             visit_lists(), full((5, 2)), full(2, float, 1), full((2, 4, 3, 2), I64),
         ],
         "add_to_gaps": lambda: [visit_lists(1), full((5, 2)), full((4, 1, 2)), 2],
+        "multiply": lambda: [block_matrix(), full((3, 2)), full((4, 2)), 2],
+        "multiply_transposed": lambda: [block_matrix(), full((4, 2)), full((3, 2)), 2],
+        "multiply_bands": lambda: [
+            numbers(0, 3, 5), full((2, 1 + m.BASELINE_BAND)), full((5, 2)), full((5, 2)), 2,
+        ],
         "factorize_baselines": lambda: [
             numbers(0, 3, 5), full((2, 1 + m.BASELINE_BAND), float, 0.1), full(5, float, 1), full(5),
             full((5, 1 + m.BASELINE_BAND)),

@@ -275,6 +275,21 @@ def visit_lists(n_stokes: int = 3) -> Any:
     return of("mapmaking").VisitLists(*visit_arguments(n_stokes))
 
 
+def block_arguments() -> list[Any]:
+    """Return a matrix of 4 rows and 3 columns in two blocks."""
+    return [
+        numbers(0, 2, 4),
+        numbers(0, 1, 3),
+        numbers(0, 1, 1, 3, 4),
+        numbers(0, 0, 1, 1, dtype=I32),
+        full(4),
+    ]
+
+
+def block_matrix() -> Any:
+    return of("mapmaking").BlockMatrix(*block_arguments())
+
+
 # Of each class, instances that are not what a right call takes.
 OTHERS: dict[str, list[Callable[[], Any]]] = {
     "RunLists": [
@@ -356,5 +371,11 @@ OTHERS: dict[str, list[Callable[[], Any]]] = {
         lambda: of("mapmaking").ExpandedTable(*expanded_arguments()[:6], None, numbers(0, 0), 0),
     ],
     "VisitLists": [lambda: visit_lists(1), lambda: visit_lists(2)],
+    "BlockMatrix": [
+        lambda: of("mapmaking").BlockMatrix(numbers(0), numbers(0), numbers(0), full(0, I32), full(0)),
+        lambda: of("mapmaking").BlockMatrix(
+            numbers(0, 1), numbers(0, 2**40), numbers(0, 1), full(1, I32, 2**31 - 1), full(1)
+        ),
+    ],
     "Convolver": [lambda: of("noise").Convolver(64), lambda: of("noise").Convolver(256, 2)],
 }  # fmt: skip

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <exception>
 #include <thread>
 
@@ -17,6 +18,12 @@ inline int thread_number() {
 #else
     return 0;
 #endif
+}
+
+// The number of threads for so many multiplications: one, where others would be awake too late.
+inline int threads_for(std::int64_t n_products, int n_threads) {
+    constexpr std::int64_t kFew = std::int64_t{1} << 17;  // some 50 microseconds
+    return n_products < kFew ? 1 : n_threads;
 }
 
 // End the threads that OpenMP keeps for the calling thread; the next parallel region starts others. GCC's

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "petacomm/base/columns.h"
+#include "petacomm/base/threads.h"
 #include "petamap/mapmaking/project.h"
 
 namespace petamap::mapmaking {
@@ -412,6 +413,11 @@ std::int64_t factorize_stream(std::int64_t n, const double* prior, const double*
     return -1;
 }
 
+// The number of threads that multiply bands with all knots.
+int band_threads(std::span<const std::int64_t> knots, int width, int n_threads) {
+    return petacomm::threads_for((knots.back() - knots.front()) * width * (2 * kBaselineBand + 1), n_threads);
+}
+
 }  // namespace
 
 std::int64_t factorize_baselines(std::span<const std::int64_t> knots, const double* priors,
@@ -425,9 +431,33 @@ std::int64_t factorize_baselines(std::span<const std::int64_t> knots, const doub
     return -1;
 }
 
+void multiply_bands(std::span<const std::int64_t> knots, const double* lags, const double* from, int width,
+                    double* to, int n_threads) {
+    const std::int64_t n_streams = static_cast<std::int64_t>(knots.size()) - 1;
+    const int n_needed = band_threads(knots, width, n_threads);
+    for_width(width, [&](auto columns) {
+        using Real = RealColumns<columns>;
+#pragma omp parallel for num_threads(n_needed) schedule(dynamic)
+        for (std::int64_t s = 0; s < n_streams; ++s) {
+            const std::int64_t begin = knots[static_cast<std::size_t>(s)];
+            const std::int64_t end = knots[static_cast<std::size_t>(s) + 1];
+            const double* own = lags + s * kFactorRow;
+            for (std::int64_t i = begin; i < end; ++i) {
+                Real sum = own[0] * load<Real>(from + i * columns);
+                for (std::int64_t lag = 1; lag <= kBaselineBand; ++lag) {
+                    if (i - lag >= begin) sum += own[lag] * load<Real>(from + (i - lag) * columns);
+                    if (i + lag < end) sum += own[lag] * load<Real>(from + (i + lag) * columns);
+                }
+                store(to + i * columns, sum);
+            }
+        }
+    });
+}
+
 void solve_baselines(std::span<const std::int64_t> knots, const double* factor, int width, double* y,
                      double* largest, int n_threads) {
     const std::int64_t n_streams = static_cast<std::int64_t>(knots.size()) - 1;
+    const int n_needed = band_threads(knots, width, n_threads);
     std::vector<double> most(static_cast<std::size_t>(n_streams * width));
     for_width(width, [&](auto columns) {
         constexpr std::size_t kTogether = columns == 1 ? 4 : columns == 2 ? 2 : 1;
@@ -440,7 +470,7 @@ void solve_baselines(std::span<const std::int64_t> knots, const double* factor, 
         const auto write = [&](std::int64_t s, const BandSolver<columns>& solved) {
             store(most.data() + s * columns, solved.largest());
         };
-#pragma omp parallel for num_threads(n_threads) schedule(dynamic)
+#pragma omp parallel for num_threads(n_needed) schedule(dynamic)
         for (std::int64_t group = 0; group < n_streams; group += kStride) {
             if (group + kStride <= n_streams) {
                 std::array<BandSolver<columns>, kTogether> streams;

@@ -82,6 +82,11 @@ void add_to_gaps(const Visits& visits, const double* from, int width, double* ga
 std::int64_t factorize_baselines(std::span<const std::int64_t> knots, const double* priors,
                                  const double* diagonal, const double* beside, double* factor);
 
+// Write the products of symmetric band Toeplitz matrices, of [n_streams][kBaselineBand + 1] lags, with the
+// knots of each stream.
+void multiply_bands(std::span<const std::int64_t> knots, const double* lags, const double* from, int width,
+                    double* to, int n_threads);
+
 // Solve L L^T x = y in place for each stream. A row of the factor holds L(i, i - k), k = 0 to kBaselineBand;
 // the diagonal is stored inverted. Writes the largest size of each column.
 void solve_baselines(std::span<const std::int64_t> knots, const double* factor, int width, double* y,

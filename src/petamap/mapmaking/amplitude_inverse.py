@@ -15,7 +15,9 @@ import numpy as np
 from petacomm.base.threads import single_blas_thread
 from petacomm.base.typing import BoolArray, FloatArray, Int64Array
 from petacomm.mpi import Communicator
+from petamap.mapmaking.block_diagonal import BlockDiagonal
 from petamap.mapmaking.pseudo_inverse import regularized_inverse
+from petamap.mapmaking.stream_elimination import Entries
 from petamap.mapmaking.transfer import GroupSums
 
 # Own amplitudes of a stream up to which inverses are dense.
@@ -39,6 +41,7 @@ class AmplitudeInverse:
     comm : Communicator
     least : float
         What is added to the matrices, relative to their sizes.
+    n_threads : int, optional
     """
 
     def __init__(
@@ -49,11 +52,12 @@ class AmplitudeInverse:
         common: BoolArray,
         comm: Communicator,
         least: float,
+        n_threads: int = 1,
     ) -> None:
         self._least = least
         self._common = np.flatnonzero(common)
         self._factors: list[tuple[Int64Array, Any]] = []
-        inverses, answers, complements = _Entries(), _Entries(), []
+        inverses, answers, complements = BlockDiagonal(), BlockDiagonal(), []
         n = n_common = 0
         for matrix, size in zip(matrices, sizes, strict=True):
             rows = np.arange(n, n + len(size))
@@ -61,44 +65,44 @@ class AmplitudeInverse:
             own, outer = np.flatnonzero(~shared), np.flatnonzero(shared)
             columns = np.arange(n_common, n_common + len(outer))
             solve = self._eliminate(matrix, size, own, rows[own], inverses)
+            answer = np.zeros((len(own), len(outer)))
             if len(outer):
                 dense = as_dense(matrix[outer])
                 with single_blas_thread():
                     answer = solve(dense[:, own].T.copy())
                     complement = dense[:, outer] - dense[:, own] @ answer
-                answers.add(rows[own], columns, answer)
                 complements.append((columns, (complement + complement.T) / 2, size[outer]))
+            answers.add(Entries.of(answer).at(own, np.arange(len(outer))), len(size), len(outer))
             n, n_common = n + len(size), n_common + len(outer)
-        self._own = inverses.matrix(n, n)
-        self._answers = answers.matrix(n, n_common)
-        self._answered = self._answers.T.tocsr()
+        self._own, self._answers = inverses.matrix(n_threads), answers.matrix(n_threads)
         self._of_all = None
         if comm.max(n_common) > 0:
-            self._of_all = _CommonInverse(keys[self._common], complements, comm, least)
+            self._of_all = _CommonInverse(keys[self._common], complements, comm, least, n_threads)
 
     def __call__(self, values: FloatArray) -> FloatArray:
         """Return the product with values, (n, width). Collective if amplitudes are in common."""
-        out = np.asarray(self._own @ values, np.float64)
+        out = self._own @ values
         for rows, factor in self._factors:
             out[rows] = factor.solve(np.ascontiguousarray(values[rows]))
         if self._of_all:
-            left = values[self._common] - np.asarray(self._answered @ values, np.float64)
+            left = values[self._common] - self._answers.transposed_times(values)
             solved = self._of_all(left)
             out[self._common] = solved
-            out -= np.asarray(self._answers @ solved, np.float64)
+            out -= self._answers @ solved
         return out
 
     def _eliminate(
-        self, matrix: Any, size: FloatArray, own: Int64Array, rows: Int64Array, inverses: _Entries
+        self, matrix: Any, size: FloatArray, own: Int64Array, rows: Int64Array, inverses: BlockDiagonal
     ) -> Any:
         """Keep the inverse of a stream's own amplitudes; return what applies it to columns."""
         matrix = matrix if len(own) == len(size) else matrix[own][:, own]
         if len(own) > _MOST_DENSE and not isinstance(matrix, np.ndarray):
             factor = _factor(matrix, self._least)
             self._factors.append((rows, factor))
+            inverses.add(Entries.none(), len(size), len(size))
             return factor.solve
         inverse = regularized_inverse(as_dense(matrix), size[own], self._least)
-        inverses.add(rows, rows, inverse)
+        inverses.add(Entries.of(inverse).at(own, own), len(size), len(size))
         return inverse.__matmul__
 
 
@@ -116,6 +120,7 @@ class _CommonInverse:
     comm : Communicator
     least : float
         What is added to the sum, relative to its sizes.
+    n_threads : int
     """
 
     def __init__(
@@ -124,6 +129,7 @@ class _CommonInverse:
         complements: Sequence[tuple[Int64Array, FloatArray, FloatArray]],
         comm: Communicator,
         least: float,
+        n_threads: int,
     ) -> None:
         self._sums = GroupSums(comm, keys)
         numbers, n = self._sums.numbers, self._sums.n
@@ -147,19 +153,20 @@ class _CommonInverse:
             np.add.at(sums, at, _integers(matrix / units[found] / units[found, None], scale))
             np.add.at(sizes, found, _integers(size / units[found] ** 2, scale))
         total, diagonal = comm.allreduce(sums) / scale, comm.allreduce(sizes) / scale
-        inverses = _Entries()
+        inverses = BlockDiagonal()
         ends = np.cumsum(counts)
         for first, count, end in zip(firsts.tolist(), counts.tolist(), ends.tolist(), strict=True):
             rows = order[end - count : end]
             block = total[first : first + count**2].reshape(count, count)
             inverse = regularized_inverse(block, diagonal[rows], least)
-            inverses.add(rows, rows, inverse / units[rows] / units[rows, None])
-        self._inverse = inverses.matrix(n, n)
+            inverses.add(Entries.of(inverse / units[rows] / units[rows, None]), count, count)
+        self._inverse, self._order = inverses.matrix(n_threads), order
+        self._places = np.argsort(order)[numbers]
 
     def __call__(self, values: FloatArray) -> FloatArray:
         """Return for what streams have, (n, width), what solves the sum of all. Collective."""
-        solved = np.asarray(self._inverse @ self._sums(values[:, None])[:, 0], np.float64)
-        return solved[self._sums.numbers]
+        solved = self._inverse @ self._sums(values[:, None])[self._order, 0]
+        return np.asarray(solved[self._places], np.float64)
 
 
 def _connected(members: Sequence[Int64Array], n: int, comm: Communicator) -> Int64Array:
@@ -185,28 +192,6 @@ def _integers(values: FloatArray, scale: float) -> Int64Array:
 def as_dense(matrix: Any) -> FloatArray:
     """Return a matrix that is dense or sparse as an array."""
     return matrix if isinstance(matrix, np.ndarray) else np.asarray(matrix.toarray(), np.float64)
-
-
-class _Entries:
-    """Dense blocks of a sparse matrix, one after the other."""
-
-    def __init__(self) -> None:
-        self._rows, self._columns = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
-        self._values = [np.zeros(0)]
-
-    def add(self, rows: Int64Array, columns: Int64Array, block: FloatArray) -> None:
-        """Add a block at rows and columns; where it is zero, there is no entry."""
-        i, j = np.nonzero(block)
-        self._rows.append(rows[i].astype(np.int32))
-        self._columns.append(columns[j].astype(np.int32))
-        self._values.append(block[i, j])
-
-    def matrix(self, n_rows: int, n_columns: int) -> Any:
-        """Return the matrix, sparse (n_rows, n_columns)."""
-        from scipy import sparse
-
-        places = np.concatenate(self._rows), np.concatenate(self._columns)
-        return sparse.csr_matrix((np.concatenate(self._values), places), (n_rows, n_columns))
 
 
 def _factor(matrix: Any, least: float) -> Any:

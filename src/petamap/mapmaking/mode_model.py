@@ -126,18 +126,23 @@ class ModeModel:
     visits : RankVisits
         Of the streams, with the noises of `with_shapes`.
     groups : sequence of ModelledGroup
+    n_threads : int, optional
     """
 
-    def __init__(self, visits: RankVisits, groups: Sequence[ModelledGroup]) -> None:
+    def __init__(self, visits: RankVisits, groups: Sequence[ModelledGroup], n_threads: int = 1) -> None:
         self._groups, knots, products = groups, visits.knots, visits.band_products()
+        self._n_threads = n_threads
         self._ends = [(int(knots[g.streams.start]), int(knots[g.streams.stop])) for g in groups]
-        lengths, priors, bands = [0], [np.zeros((0, _mapmaking.BASELINE_BAND + 1))], [np.zeros((2, 0))]
+        none = np.zeros((0, _mapmaking.BASELINE_BAND + 1))
+        lengths, priors, differences, bands = [0], [none], [none], [np.zeros((2, 0))]
         for group, (begin, end) in zip(groups, self._ends, strict=True):
             of_streams = products[:, begin:end].reshape(2, len(group.forward), -1)
             for column in group.backward.T:
                 bands.append(np.einsum("d,xdk->xk", column**2, of_streams))
                 lengths.append(of_streams.shape[2])
             priors.append(group.inverse_priors)
+            differences.append(group.shape - group.inverse_priors)
+        self._differences = np.concatenate(differences)
         self._knots = np.cumsum(lengths).astype(np.int64)
         self._factor = factorize_baselines(
             self._knots, np.concatenate(priors), *np.concatenate(bands, axis=1)
@@ -155,19 +160,25 @@ class ModeModel:
         """Return A^T (Delta^-1 - T'^-1)^-1 A of baselines, (n_knots, width)."""
         sums = np.zeros((int(self._knots[-1]), knots.shape[1]))
         for group, streams, rows in self._parts(knots, sums):
-            for row, column, lags in zip(rows, group.forward.T, group.inverse_priors, strict=True):
-                row += _band_product(group.shape - lags, np.einsum("d,dkw->kw", column, streams))
+            for row, column in zip(rows, group.forward.T, strict=True):
+                row += np.einsum("d,dkw->kw", column, streams)
+        sums = self._times_differences(sums)
         answers = sums.copy()
-        _mapmaking.solve_baselines(self._knots, self._factor, answers, np.zeros(knots.shape[1]), 1)
-        back = np.zeros_like(knots)
-        for group, _, rows in self._parts(knots, answers):
-            for row, lags in zip(rows, group.inverse_priors, strict=True):
-                row[...] = _band_product(group.shape - lags, row)
+        largest = np.zeros(knots.shape[1])
+        _mapmaking.solve_baselines(self._knots, self._factor, answers, largest, self._n_threads)
+        answers = self._times_differences(answers)
         answers += sums
+        back = np.zeros_like(knots)
         for group, streams, rows in self._parts(back, answers):
             for row, column in zip(rows, group.forward.T, strict=True):
                 streams += column[:, None, None] * row
         return back
+
+    def _times_differences(self, values: FloatArray) -> FloatArray:
+        """Return Delta of values of modes, (n, width)."""
+        out = np.empty_like(values)
+        _mapmaking.multiply_bands(self._knots, self._differences, values, out, self._n_threads)
+        return out
 
     def _parts(
         self, knots: FloatArray, modes: FloatArray
@@ -179,12 +190,3 @@ class ModeModel:
             rows = [modes[slice(*self._knots[k : k + 2])] for k in range(mode, mode + n_modes)]
             yield group, knots[begin:end].reshape(n_det, -1, knots.shape[1]), rows
             mode += n_modes
-
-
-def _band_product(lags: FloatArray, values: FloatArray) -> FloatArray:
-    """Return the product of a symmetric band Toeplitz matrix with columns, (n, width)."""
-    out: FloatArray = lags[0] * values
-    for lag in range(1, min(len(lags), len(values))):
-        out[lag:] += lags[lag] * values[:-lag]
-        out[:-lag] += lags[lag] * values[lag:]
-    return out

@@ -46,7 +46,7 @@ class ModelInputs:
             noises = [fitted[kernel] for kernel in self.inputs.noise.kernel_of]
             templates = TemplateModel(
                 terms, stream_noises(projection, noises, self.inputs.comm), none, self.inputs.comm,
-                by_stream=are_many(terms),
+                by_stream=are_many(terms), n_threads=projection.n_threads,
             )  # fmt: skip
         transfer = self._nuisance(none, templates, solve_gaps=False)
         return AmplitudePreconditioner(local, self.inputs.shared, transfer, templates.blocks())
@@ -105,7 +105,9 @@ class ModelInputs:
             return local
         none, noises = np.zeros(0, np.int64), stream_noises(projection, plan.noises, self.inputs.comm)
         terms = SelectedTerms(amplitudes.terms, is_common)
-        templates = TemplateModel(terms, noises, none, self.inputs.comm, by_stream=True)
+        templates = TemplateModel(
+            terms, noises, none, self.inputs.comm, by_stream=True, n_threads=projection.n_threads
+        )
         transfer = self._nuisance(none, templates, solve_gaps=False)
         return AmplitudePreconditioner(local, self.inputs.shared, transfer, templates.blocks())
 
@@ -138,13 +140,15 @@ class ModelInputs:
         templates: TemplateModel | BaselineAmplitudes | None = None
         if own:
             templates = TemplateModel(
-                own, visits.noises, gaps, self.inputs.comm, by_stream=plan.common_beside, least=least
-            )
+                own, visits.noises, gaps, self.inputs.comm,
+                by_stream=plan.common_beside, least=least, n_threads=projection.n_threads,
+            )  # fmt: skip
         elif amplitudes:
             templates = BaselineAmplitudes(amplitudes.terms, visits.noises, gaps)
         return BaselineModel(
             self.inputs.comm, visits, own_keys, weight * samples,
-            templates=templates, modes=ModeModel(visits, groups), n_threads=projection.n_threads,
+            templates=templates, modes=ModeModel(visits, groups, projection.n_threads),
+            n_threads=projection.n_threads,
         )  # fmt: skip
 
     def _weights(self) -> FloatArray:

@@ -40,6 +40,10 @@ class Entries(NamedTuple):
         found.eliminate_zeros()
         return Entries(found.row.astype(np.int64), found.col.astype(np.int64), found.data)
 
+    def at(self, rows: Int64Array, columns: Int64Array) -> Entries:
+        """Return them at other rows and columns of a larger matrix, increasing."""
+        return Entries(rows[self.rows], columns[self.columns], self.values)
+
     def transposed(self, n_columns: int, n_rows: int) -> Any:
         """Return the transposed matrix, sparse (n_columns, n_rows)."""
         from scipy import sparse

@@ -110,7 +110,7 @@ def template_model_bytes(
     for one in streams:
         n, n_knots = one.n_amplitudes, knots * one.n_samp + 2
         coupled = min(n_knots, n_knots / one.n_cells + _REACH)
-        kept += int(3 * _ENTRY * n * coupled)
+        kept += int(2 * _ENTRY * n * coupled)
         near = min(n, n / one.n_cells * (_REACH * min(one.n_cells / n_knots, 1.0) + 1))
         kept += int(_ENTRY * n * near)
         if n <= _MOST_DENSE:

@@ -31,6 +31,7 @@ from petacomm.mpi import Communicator
 from petamap.data.template import TemplateTerm
 from petamap.mapmaking.amplitude_inverse import AmplitudeInverse, as_dense
 from petamap.mapmaking.amplitude_visits import stream_functions
+from petamap.mapmaking.block_diagonal import BlockDiagonal, BlockMatrix
 from petamap.mapmaking.linear_operators import Preconditioner
 from petamap.mapmaking.stream_elimination import Entries, StreamMatrices, StreamSums, hat_functions
 from petamap.mapmaking.stream_terms import SelectedTerms, StreamTerms
@@ -72,36 +73,6 @@ class _Part:
     sizes: FloatArray
 
 
-class _BlockDiagonal:
-    """Blocks of a sparse matrix, one after the other on its diagonal."""
-
-    def __init__(self) -> None:
-        self._rows, self._columns = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
-        self._values = [np.zeros(0)]
-        self._shape = (0, 0)
-
-    def add(self, block: Entries, n_rows: int, n_columns: int) -> None:
-        """Append a block of a shape."""
-        n, m = self._shape
-        self._shape = n + n_rows, m + n_columns
-        # as SciPy has them
-        kind = np.int32 if max(self._shape) <= np.iinfo(np.int32).max else np.int64
-        self._rows.append((n + block.rows).astype(kind))
-        self._columns.append((m + block.columns).astype(kind))
-        self._values.append(block.values)
-
-    def matrix(self) -> Any:
-        """Return the matrix, CSR, whose blocks are forgotten."""
-        from scipy import sparse
-
-        parts: list[Any] = []
-        for one in (self._rows, self._columns, self._values):
-            parts.append(np.concatenate(one))
-            one.clear()  # which halves what is held meanwhile
-        rows, columns, values = parts
-        return sparse.csr_matrix((values, (rows, columns)), self._shape)
-
-
 class TemplateModel:
     """E and G^-1 of the streams that a rank models; with baselines, what eliminates them. Collective.
 
@@ -116,6 +87,7 @@ class TemplateModel:
         Make G^-1 of each stream as if it had all of its amplitudes alone.
     least : float, optional
         What is added to G, relative to its diagonal.
+    n_threads : int, optional
 
     Attributes
     ----------
@@ -136,12 +108,14 @@ class TemplateModel:
         *,
         by_stream: bool = False,
         least: float = LEAST_ADDED[-1],
+        n_threads: int = 1,
     ) -> None:
-        self.noises, self._terms, self._comm, self._least = noises, terms, comm, least
+        self.noises, self._terms, self._comm = noises, terms, comm
+        self._least, self._n_threads = least, n_threads
         self._sums = lru_cache(_CACHED)(weak_method(self._make_sums))
         keys, shares = [np.zeros(0, np.int64)], [np.zeros(0)]
         self.functions_sum = 0
-        couplings, answers, hats = _BlockDiagonal(), _BlockDiagonal(), _BlockDiagonal()
+        couplings, answers, hats = BlockDiagonal(), BlockDiagonal(), BlockDiagonal()
         self._matrices: list[Any] = []
         with single_blas_thread():
             for number, stream in enumerate(noises.streams.tolist()):
@@ -160,8 +134,8 @@ class TemplateModel:
                     np.full(term.n_amplitudes, 1 / len(terms.group(stream, k))) for k, term in enumerate(own)
                 ]
         self.keys, self.shares = np.concatenate(keys), np.concatenate(shares)
-        self._coupling, self._held, self._hats = (one.matrix() for one in (couplings, answers, hats))
-        self._transposed: Any = self._coupling.T.tocsr()
+        matrices = (one.matrix(n_threads) for one in (couplings, answers, hats))
+        self._coupling, self._held, self._hats = matrices
         self._firsts = np.concatenate([[0], np.cumsum([len(m) for m in map(_diagonal, self._matrices)])])
         self._sizes = [_diagonal(matrix) for matrix in self._matrices]
         self._common = (self.shares < 1) & (not by_stream)
@@ -169,7 +143,9 @@ class TemplateModel:
         self._reduced, self._is_coupled = self._inverse, comm.max(self._coupling.nnz) > 0
 
     def _invert(self, matrices: Sequence[Any]) -> AmplitudeInverse:
-        return AmplitudeInverse(matrices, self._sizes, self.keys, self._common, self._comm, self._least)
+        return AmplitudeInverse(
+            matrices, self._sizes, self.keys, self._common, self._comm, self._least, self._n_threads
+        )
 
     def couple(self, solve: Callable[[FloatArray], FloatArray]) -> None:
         """Take the baselines' (C^-1 + F^T W F)^-1, of (n_knots, width), into what eliminates amplitudes."""
@@ -178,7 +154,9 @@ class TemplateModel:
         few = np.flatnonzero((sizes > 0) & (sizes <= _MOST_COUPLED))
         ranges = [(int(self._firsts[number]), int(self._firsts[number + 1])) for number in few]
         n = int(self._firsts[-1])
-        answers = self._squares(ranges, lambda x: self._transposed @ solve(self._coupling @ x), n)
+        answers = self._squares(
+            ranges, lambda x: self._coupling.transposed_times(solve(self._coupling @ x)), n
+        )
         for number, answer in zip(few, answers, strict=True):
             matrices[number] = as_dense(matrices[number]) - answer
         self._eliminated = matrices
@@ -204,23 +182,19 @@ class TemplateModel:
         answer, solve : callable
             Return M and (C^-1 + F^T W F)^-1 of (n_knots, width).
         """
-        from scipy import sparse
-
         chosen = [one for one in groups if self._are_few(one)]
         if self._comm.max(len(chosen)) == 0:
             return answer
-        once, is_chosen, parts = self._parts(chosen)
-        seen = once @ sparse.diags(is_chosen.astype(np.float64))
-        seen_transposed = seen.T.tocsr()
+        seen, parts = self._parts(chosen)
 
         def times_e(amplitudes: FloatArray) -> FloatArray:
-            copies = np.asarray(seen @ amplitudes, np.float64)
+            copies = seen @ amplitudes
             more = solve(self._coupling @ copies) if self._coupling.nnz else 0.0
             return self.to_baselines(copies) + more
 
         def times_e_transposed(knots: FloatArray) -> FloatArray:
-            more = self._transposed @ solve(knots) if self._coupling.nnz else 0.0
-            return np.asarray(seen_transposed @ (self.from_knots(knots) + more), np.float64)
+            more = self._coupling.transposed_times(solve(knots)) if self._coupling.nnz else 0.0
+            return seen.transposed_times(self.from_knots(knots) + more)
 
         ends = np.cumsum([0, *(len(part.keys) for part in parts)])
         ranges = [(int(begin), int(end)) for begin, end in itertools.pairwise(ends)]
@@ -232,6 +206,7 @@ class TemplateModel:
             np.concatenate([np.zeros(0, np.bool_), *(part.common for part in parts)]),
             self._comm,
             self._least,
+            self._n_threads,
         )
 
         def eliminated(knots: FloatArray) -> FloatArray:
@@ -241,24 +216,22 @@ class TemplateModel:
 
         return eliminated
 
-    def _parts(self, chosen: Sequence[slice]) -> tuple[Any, BoolArray, list[_Part]]:
+    def _parts(self, chosen: Sequence[slice]) -> tuple[BlockMatrix, list[_Part]]:
         """Return streams that are eliminated together: groups, and others that share amplitudes, alone.
 
         Returns
         -------
-        once : sparse matrix (n, n_once)
-            Which amplitude of a part each is, of which it has every one once.
-        is_chosen : bool (n_once,)
-            Whether it is of a group.
+        seen : BlockMatrix (n, n_once)
+            Which amplitude of a group each is; of parts that are none, and have columns too, none.
         parts : list of _Part
+            Of which each has every amplitude once.
         """
         from scipy import sparse
 
         of_groups = [number for one in chosen for number in range(one.start, one.stop)]
         others = np.setdiff1d(np.arange(len(self._sizes)), of_groups).tolist()
         alone = [slice(k, k + 1) for k in others if self._common[self._firsts[k] : self._firsts[k + 1]].any()]
-        places, numbers, is_chosen, parts = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [], []
-        n = 0
+        seen, parts, end = BlockDiagonal(), [], 0
         for one in sorted([*chosen, *alone], key=lambda one: one.start):
             rows = np.arange(self._firsts[one.start], self._firsts[one.stop])
             keys, number, counts = np.unique(self.keys[rows], return_inverse=True, return_counts=True)
@@ -268,13 +241,12 @@ class TemplateModel:
             n_sharing = counts / np.asarray(first.T @ self.shares[rows], np.float64)
             common = (counts < np.rint(n_sharing)) & self._common[rows].any()
             parts.append(_Part(keys, common, matrix, np.asarray(sizes, np.float64)))
-            places.append(rows)
-            numbers.append(n + number)
-            is_chosen.append(np.full(len(keys), one in chosen))
-            n += len(keys)
-        entries = np.concatenate(places), np.concatenate(numbers)
-        once: Any = sparse.csr_matrix((np.ones(len(entries[0])), entries), (int(self._firsts[-1]), n))
-        return once, np.concatenate([np.zeros(0, np.bool_), *is_chosen]), parts
+            seen.add(Entries.none(), int(rows[0]) - end, 0)
+            entries = Entries(np.arange(len(rows)), number, np.ones(len(rows)))
+            seen.add(entries if one in chosen else Entries.none(), len(rows), len(keys))
+            end = int(rows[-1]) + 1
+        seen.add(Entries.none(), int(self._firsts[-1]) - end, 0)
+        return seen.matrix(self._n_threads), parts
 
     def _are_few(self, group: slice) -> bool:
         """Return whether the amplitudes of a group of streams are eliminated from its modes."""
@@ -303,43 +275,42 @@ class TemplateModel:
     def correct(self, knots: FloatArray, solve: Callable[[FloatArray], FloatArray]) -> None:
         """Make (C^-1 + F^T W F)^-1 x, (n_knots, width), that of which the amplitudes are eliminated."""
         if self._is_coupled:
-            knots += solve(self._coupling @ self._reduced(self._transposed @ knots))
+            knots += solve(self._coupling @ self._reduced(self._coupling.transposed_times(knots)))
 
     def alone(self, knots: FloatArray, residuals: FloatArray | None) -> FloatArray:
         """Return baselines x, (n_knots, width), without c a: x + c G^-1 (r - E^T x) of residuals r."""
-        left = -np.asarray(self._transposed @ knots, np.float64)
+        left = -self._coupling.transposed_times(knots)
         if residuals is not None:
             left += residuals
         return knots + self.to_baselines(self._inverse(left))
 
     def beside(self, shared: FloatArray) -> FloatArray:
         """Return (1 - E G^-1 c^T) of what streams share of T^-1 x, (n_knots, width)."""
-        out: FloatArray = shared - self._coupling @ self._inverse(self.from_knots(shared))
-        return out
+        return shared - self._coupling @ self._inverse(self.from_knots(shared))
 
     def residuals(self, amplitudes: FloatArray, gaps: FloatArray) -> FloatArray:
         """Return r_a - R^T r_g of residuals of amplitudes, (n, width), and gaps, (n_gaps, width)."""
-        return amplitudes + np.asarray(self._held.T @ (self._hats.T @ gaps), np.float64)
+        return amplitudes + self._held.transposed_times(self._hats.transposed_times(gaps))
 
     def in_gaps(self, amplitudes: FloatArray) -> FloatArray:
         """Return R a in gaps, (n_gaps, width), of amplitudes, (n, width)."""
-        return -np.asarray(self._hats @ self.to_baselines(amplitudes), np.float64)
+        return -(self._hats @ self.to_baselines(amplitudes))
 
     def to_knots(self, residuals: FloatArray) -> FloatArray:
         """Return E G^-1 of residuals of amplitudes, (n, width)."""
-        return np.asarray(self._coupling @ self._inverse(residuals), np.float64)
+        return self._coupling @ self._inverse(residuals)
 
     def amplitudes(self, residuals: FloatArray, knots: FloatArray) -> FloatArray:
         """Return G^-1 (r - E^T x) of residuals of amplitudes, (n, width), and baselines x."""
-        return self._inverse(residuals - self._transposed @ knots)
+        return self._inverse(residuals - self._coupling.transposed_times(knots))
 
     def to_baselines(self, amplitudes: FloatArray) -> FloatArray:
         """Return c a of amplitudes, (n, width)."""
-        return np.asarray(self._held @ amplitudes, np.float64)
+        return self._held @ amplitudes
 
     def from_knots(self, knots: FloatArray) -> FloatArray:
         """Return c^T of values at knots, (n, width)."""
-        return np.asarray(self._held.T @ knots, np.float64)
+        return self._held.transposed_times(knots)
 
     def blocks(self) -> Callable[[FloatArray], FloatArray]:
         """Return (T^T N^-1 T)^-1 of each stream under the noise N of the model: G^-1, E being nearly zero."""

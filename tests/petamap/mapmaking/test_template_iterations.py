@@ -119,7 +119,7 @@ def test_the_inverse_is_that_of_the_sum():
     inverse = AmplitudeInverse(
         matrices, [np.diag(one).copy() for one in matrices], keys, keys < 100, SerialCommunicator(), 0.0
     )
-    values = rng.standard_normal((len(keys), 3))
+    values = rng.standard_normal((len(keys), 4))
     expected = once @ np.linalg.solve(total, once.T @ values)
     np.testing.assert_allclose(inverse(values), expected, rtol=0, atol=1e-9 * np.abs(expected).max())
 
