@@ -136,20 +136,18 @@ def _common_runs(occupancy: Occupancy, run: Int64Array, run_weights: FloatArray)
 
 def _share_keys(occupancy: Occupancy, candidates: BoolArray) -> BoolArray:
     """Return whether two ranks share a key, bool (n, n), for pairs that are candidates."""
-    from scipy.sparse import csr_matrix
-
-    held = csr_matrix(
-        (np.ones(len(occupancy.holders)), occupancy.holders, occupancy.offsets),
-        (len(occupancy.keys), occupancy.size),
-    )
+    shared = np.zeros((occupancy.size, occupancy.size), np.bool_)
     work = float(np.square(occupancy.multiplicity.astype(np.float64)).sum())
-    subset = held[:: max(1, math.ceil(work / _MOST_PAIRS))]
-    shared: BoolArray = (subset.T @ subset).toarray() > 0
-    if subset.shape == held.shape:
+    step = max(1, math.ceil(work / _MOST_PAIRS))
+    firsts, counts = occupancy.offsets[:-1:step], occupancy.multiplicity[::step]
+    for n in np.unique(counts).tolist():
+        ranks = occupancy.holders[firsts[counts == n, None] + np.arange(n)]
+        shared[ranks[:, :, None], ranks[:, None, :]] = True
+    if step == 1:
         return shared
-    keys = np.split(
-        held.tocsc().indices, np.cumsum(np.bincount(occupancy.holders, minlength=occupancy.size))[:-1]
-    )
+    order = np.argsort(occupancy.holders, kind="stable")
+    ends = np.cumsum(np.bincount(occupancy.holders, minlength=occupancy.size))
+    keys = np.split(occupancy.key_of[order], ends[:-1])
     unknown, is_held = np.triu(candidates & ~shared, 1), np.zeros(len(occupancy.keys), np.bool_)
     for one in np.flatnonzero(unknown.any(axis=1)).tolist():
         is_held[keys[one]] = True

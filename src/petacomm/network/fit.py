@@ -6,7 +6,6 @@ import csv
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -92,6 +91,17 @@ def fit_machine(timings: Sequence[Timing], like: Machine, name: str, source: str
     DataError
         If there is no timing, or one is not positive and finite.
     """
+    return with_constants(fit_constants(timings, like, source), like, name, source)
+
+
+def with_constants(constants: dict[str, float], like: Machine, name: str, source: str) -> Machine:
+    """Return a machine with constants that `fit_constants` has found, as `fit_machine` does."""
+    sources = {**like.sources, **dict.fromkeys(constants, source)}
+    return dataclasses.replace(like, name=name, title=source, sources=sources, **constants)  # type: ignore[arg-type]
+
+
+def fit_constants(timings: Sequence[Timing], like: Machine, source: str) -> dict[str, float]:
+    """Return the constants of a machine that are fitted to timings, by name, as `fit_machine` does."""
     seconds = np.array([timing.seconds for timing in timings])
     if not len(seconds) or not np.all(np.isfinite(seconds) & (seconds > 0)):
         raise DataError("nothing to fit: timings must be positive and finite", where=source)
@@ -102,9 +112,7 @@ def fit_machine(timings: Sequence[Timing], like: Machine, name: str, source: str
         runs = like.run_time * np.array([row["run_time"] for row in rows])
         seconds = np.maximum(seconds - runs, seconds / 2)
     costs = _least_squares(np.array([[row[key] for key in names] for row in rows]), seconds)
-    fitted = _constants(dict(zip(names, costs, strict=True)))
-    sources = {**like.sources, **dict.fromkeys(fitted, source)}
-    return dataclasses.replace(like, name=name, title=source, sources=sources, **fitted)
+    return _constants(dict(zip(names, costs, strict=True)))
 
 
 def _run_lengths_differ(rows: Sequence[dict[str, float]]) -> bool:
@@ -133,7 +141,7 @@ def _coefficients(timing: Timing, machine: Machine) -> dict[str, float]:
     return total
 
 
-def _constants(costs: dict[str, float]) -> dict[str, Any]:
+def _constants(costs: dict[str, float]) -> dict[str, float]:
     """Return the fields of a machine for the fitted costs, in seconds per unit."""
     bandwidths = {
         "byte": ("bandwidth", "node_bandwidth"),
@@ -141,7 +149,7 @@ def _constants(costs: dict[str, float]) -> dict[str, Any]:
         # Measured with all cores busy, so that the node's memory bandwidth is no further limit.
         "core_byte": ("core_memory_bandwidth",),
     }
-    fitted: dict[str, Any] = {}
+    fitted: dict[str, float] = {}
     for key, cost in costs.items():
         for field in bandwidths.get(key, ()):
             fitted[field] = float(1 / cost) if cost > 1 / _FREE_BANDWIDTH else _FREE_BANDWIDTH

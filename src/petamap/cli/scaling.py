@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 _DESCRIPTION = """\
 Make a run on each number of cores and tell what it took: calculation, communication, and data in and out, as
 Figures 4 to 6 of Sudarsan et al. 2011 do, beside what the planner predicts from the row of the fewest cores.
-With --versions, for four reductions, and for ranks of one core and of several threads. With --weak, an option
-such as the duration grows with the cores. With --predict, numbers of cores of another machine are predicted.
-The maps of all rows have the same bits, which is checked, but for those of --weak."""
+With --versions, for four reductions, and for ranks of one core and of several threads, of which each kind is
+predicted from its own row of the fewest cores. With --weak, an option such as the duration grows with the
+cores. With --predict, numbers of cores of another machine are predicted. The maps of all rows have the same
+bits, which is checked, but for those of --weak."""
 
 _EPILOG = """\
 examples:
@@ -93,10 +94,9 @@ def _scaling(arguments: argparse.Namespace) -> int:
         require_job(study.config(job.cores), job, on)
     study.require_free(arguments.force)
     found = list(study.measure(jobs))
-    reference = min(found, key=lambda one: (one.job.cores, one.job.threads))
-    here = ScalingModel(reference, study.config, this, available_threads())
+    here = ScalingModel(found, study.config, this, available_threads())
     measured = [(one, here.predict(one.job, one.distribution)) for one in found]
-    there = ScalingModel(reference, study.config, machine)
+    there = ScalingModel(found, study.config, machine)
     predicted = [(job, there.predict(job)) for job in far]
     text = scaling_json(measured, predicted, machine.name)
     write_text(study.out / "scaling.json", text + "\n")

@@ -65,7 +65,7 @@ class ModelInputs:
             self.inputs.comm, self.inputs.shared.gaps.select_owned(held), projection.layout.streams.n_keys,
             gap_keys, templates.keys if templates else np.zeros(0, np.int64),
             templates.shares if templates else np.zeros(0), solve_gaps=solve_gaps,
-            scale=amplitudes.scale if amplitudes else 1.0,
+            scale=amplitudes.scale if amplitudes else 1.0, n_threads=projection.n_threads,
         )  # fmt: skip
 
     def two_level(self, plan: PreconditionerPlan) -> Preconditioner:

@@ -7,6 +7,7 @@ import numpy as np
 from petacomm.base.distinct import distinct
 from petacomm.base.typing import BoolArray, FloatArray, Int32Array, Int64Array
 from petacomm.mpi import Communicator
+from petacomm.redistribution.row_lists import RowLists
 from petacomm.reduction import OwnedRows, ReductionPlan
 from petacomm.sharing import IndexMap
 from petacomm.sharing.index_map import rows_of_keys
@@ -139,9 +140,18 @@ class RowTransfer:
         Keys of the rows that this rank owns, and of those that it models, both increasing.
     once : bool
         Whether no row is modelled by two ranks, so that one which its owner models has not to be sent.
+    n_threads : int, optional
     """
 
-    def __init__(self, comm: Communicator, owned: Int64Array, modelled: Int64Array, *, once: bool) -> None:
+    def __init__(
+        self,
+        comm: Communicator,
+        owned: Int64Array,
+        modelled: Int64Array,
+        *,
+        once: bool,
+        n_threads: int = 1,
+    ) -> None:
         stays_owned, stays_modelled = (
             np.isin(these, those, assume_unique=True) & once
             for these, those in ((owned, modelled), (modelled, owned))
@@ -150,8 +160,10 @@ class RowTransfer:
         keys = distinct(np.concatenate([sent, got]))
         self._plan = None
         if comm.max(len(keys)) > 0:
-            self._plan = ReductionPlan(IndexMap(comm, keys), algorithm="owner", checks="first")
-        self._n_keys = len(keys)
+            self._plan = ReductionPlan(
+                IndexMap(comm, keys), algorithm="owner", n_threads=n_threads, checks="first"
+            )
+        self._n_keys, self._n_threads = len(keys), n_threads
         self._owned, self._modelled = (
             _Ends(stays, rows_of_keys(keys, moved))
             for stays, moved in ((stays_owned, sent), (stays_modelled, got))
@@ -168,14 +180,15 @@ class RowTransfer:
     def _move(self, values: FloatArray, there: _Ends, here: _Ends) -> FloatArray:
         if self._plan is None:
             return values
-        held = np.zeros((self._n_keys, *values.shape[1:]))
-        held[there.rows] = values[there.moved]
+        width = values.shape[2]
+        held, out = np.zeros((self._n_keys, width)), np.empty((here.n, width))
+        own = np.ascontiguousarray(values[:, 0])
+        there.moved.move(own, held, there.rows, self._n_threads)
         # bits travel as they are: nobody adds anything but zeros
         held = self._plan.allreduce(held.view(np.int64)).view(np.float64)
-        out = np.empty((here.n, *values.shape[1:]))
-        out[here.stays] = values[there.stays]
-        out[here.moved] = held[here.rows]
-        return out
+        there.stays.move(own, out, here.stays, self._n_threads)
+        here.rows.move(held, out, here.moved, self._n_threads)
+        return out[:, None]
 
 
 class _Ends:
@@ -189,16 +202,11 @@ class _Ends:
     """
 
     def __init__(self, stays: BoolArray, rows: Int32Array) -> None:
-        self.n, self.rows = len(stays), rows
-        self.stays, self.moved = _range_or_numbers(stays), _range_or_numbers(~stays)
-
-
-def _range_or_numbers(chosen: BoolArray) -> slice | Int64Array:
-    """Return which rows are chosen, as a slice where they follow each other: it is copied at once."""
-    numbers = np.flatnonzero(chosen)
-    if not len(numbers) or numbers[-1] - numbers[0] == len(numbers) - 1:
-        return slice(numbers[0], numbers[-1] + 1) if len(numbers) else slice(0)
-    return numbers
+        self.n = len(stays)
+        self.stays, self.moved, self.rows = (
+            RowLists.from_positions(np.asarray(one, np.int32))
+            for one in (np.flatnonzero(stays), np.flatnonzero(~stays), rows)
+        )
 
 
 class SharedRowTransfer:
@@ -261,6 +269,7 @@ class NuisanceTransfer:
         Whether gaps are solved for.
     scale : float
         Of the functions of templates in the solver (`Amplitudes`); those of the model have 1.
+    n_threads : int, optional
     """
 
     def __init__(
@@ -274,11 +283,12 @@ class NuisanceTransfer:
         *,
         solve_gaps: bool,
         scale: float = 1.0,
+        n_threads: int = 1,
     ) -> None:
         self._n = int(np.searchsorted(owned, first_amplitude))
         self._n_gaps = self._n if solve_gaps else 0
         self._scale = scale
-        self._gaps = RowTransfer(comm, owned[: self._n_gaps], gaps, once=True)
+        self._gaps = RowTransfer(comm, owned[: self._n_gaps], gaps, once=True, n_threads=n_threads)
         self._amplitudes = SharedRowTransfer(comm, owned[self._n :], amplitudes, shares)
 
     def to_model(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -1,4 +1,4 @@
-"""How a run scales with cores: what it took, on what, and what is predicted from one row.
+"""How a run scales with cores: what it took, on what, and what is predicted from the row of the fewest.
 
 As in Figures 4 to 6 of Sudarsan et al. 2011, the time of a run is that of calculation, of communication, and
 of reading or making data and writing maps.
@@ -23,7 +23,7 @@ from petamap.planning.scanned_run import ScannedRun
 
 # Phases: what each rank does by itself, whatever the number of ranks; maps, which one rank writes while
 # others wait; the choice of a distribution, which only several ranks make, and which looks at the pointing.
-_SOURCES, _KERNELS, _DATA, _PRODUCTS = "sources", "noise kernels", "data", "products"
+_SOURCES, _DATA, _PRODUCTS = "sources", "data", "products"
 _CHOICE, _POINTING = "distribution", "pointing"
 
 
@@ -111,17 +111,18 @@ def measured_run(job: ScalingJob, summary: Summary) -> MeasuredRun:
 
 
 class ScalingModel:
-    """Predictions of a run on any number of cores of a machine, from one row that was measured.
+    """Predictions of a run on any number of cores of a machine, from rows that were measured.
 
-    Calculation and data are those of that row, by the samples of the rank that has most, but for sources,
-    noise kernels and maps, which take the same on any ranks; where ranks take turns on fewer cores, by turns.
-    The choice of a distribution takes several ranks what pointing takes. Communication is one reduction an
-    iteration by the model of the machine (`petamap.planning.plan`), and the wait for the rank that writes
-    maps; other communication of the set-up is not in it.
+    Each is from the row of the fewest cores with as many threads, as no other tells how well these share the
+    work of a rank; else from that of the fewest of all. Calculation and data are those of that row, by the
+    samples of the rank that has most, but for sources and maps, which take the same on any ranks; where ranks
+    take turns on fewer cores, by turns. The choice of a distribution takes several ranks what pointing takes.
+    Communication is one reduction an iteration by the model of the machine (`petamap.planning.plan`), and the
+    wait for the rank that writes maps; other communication of the set-up is not in it.
 
     Parameters
     ----------
-    reference : MeasuredRun
+    measured : sequence of MeasuredRun
     config_of : callable
         Returns the configuration on a number of cores.
     machine : Machine
@@ -131,22 +132,19 @@ class ScalingModel:
 
     def __init__(
         self,
-        reference: MeasuredRun,
+        measured: Sequence[MeasuredRun],
         config_of: Callable[[int], RunConfig],
         machine: Machine,
         available: int | None = None,
     ) -> None:
-        self.reference, self._config_of, self.machine, self.available = (
-            reference,
-            config_of,
-            machine,
-            available,
-        )
+        self._measured, self._config_of = sorted(measured, key=lambda one: one.job.cores), config_of
+        self.machine, self.available = machine, available
         self._plans: dict[tuple[int, int], RunPlan] = {}
-        own = ScannedRun.open(config_of(reference.job.cores))
-        self._reference_work = self._work(
-            own, self._known(own).get(reference.distribution, STREAMS), reference.job
-        )
+
+    def reference(self, job: ScalingJob) -> MeasuredRun:
+        """Return the row that a job is predicted from."""
+        alike = [one for one in self._measured if one.job.threads == job.threads]
+        return (alike or self._measured)[0]
 
     def predict(self, job: ScalingJob, distribution: str = "") -> ScalingTimes:
         """Return the prediction of a job.
@@ -157,26 +155,22 @@ class ScalingModel:
         distribution : str
             How its data are dealt, as `MeasuredRun` says it; by default so that reductions are the fastest.
         """
-        config = self._config_of(job.cores)
+        config, reference = self._config_of(job.cores), self.reference(job)
         run = ScannedRun.open(config)
         dealt, seconds = self._reduction(run, job, self._known(run).get(distribution))
-        scale = self._work(run, dealt, job) / self._reference_work
-        turns = self._turns(job) / self._turns(self.reference.job)
-        own, once = self.reference.times, self._phase
-        choice = once(_CHOICE) or once(_POINTING) if job.ranks > 1 and _is_chosen(config, run) else 0.0
-        writing = self.reference.writing * turns
-        return ScalingTimes(
-            calculation=(own.calculation - once(_KERNELS) - once(_CHOICE) + choice) * scale
-            + once(_KERNELS) * turns,
-            communication=self.reference.iterations * seconds + writing * (1 - 1 / job.ranks),
-            data=(own.data - once(_SOURCES) - once(_PRODUCTS)) * scale
-            + once(_SOURCES) * turns
-            + writing / job.ranks,
+        scale = self._work(run, dealt, job) / self._reference_work(reference)
+        turns = self._turns(job) / self._turns(reference.job)
+        own = reference.times
+        sources, products, chosen, pointing = (
+            reference.phases.get(name, 0.0) for name in (_SOURCES, _PRODUCTS, _CHOICE, _POINTING)
         )
-
-    def _phase(self, name: str) -> float:
-        """Return the seconds of a phase of the reference without communication."""
-        return self.reference.phases.get(name, 0.0)
+        choice = chosen or pointing if job.ranks > 1 and _is_chosen(config, run) else 0.0
+        writing = reference.writing * turns
+        return ScalingTimes(
+            calculation=(own.calculation - chosen + choice) * scale,
+            communication=reference.iterations * seconds + writing * (1 - 1 / job.ranks),
+            data=(own.data - sources - products) * scale + sources * turns + writing / job.ranks,
+        )
 
     def _turns(self, job: ScalingJob) -> float:
         """Return how many ranks and threads take turns on a core."""
@@ -186,6 +180,11 @@ class ScalingModel:
         """Return the samples of a core of the rank with most of them, times the turns that cores take."""
         share = largest_share(run, distribution, job.ranks) / job.threads
         return run.layout.n_samp * share * self._turns(job)
+
+    def _reference_work(self, reference: MeasuredRun) -> float:
+        """Return `_work` of a row."""
+        own = ScannedRun.open(self._config_of(reference.job.cores))
+        return self._work(own, self._known(own).get(reference.distribution, STREAMS), reference.job)
 
     @staticmethod
     def _known(run: ScannedRun) -> dict[str, Distribution]:

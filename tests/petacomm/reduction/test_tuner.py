@@ -12,6 +12,7 @@ import pytest
 from cases import cases
 from mpi import run_ranks
 
+import petacomm.network.fitted_machine as fitted_machine_module
 from petacomm.base.cache import cache_folder, load_cached, save_cached
 from petacomm.base.threads import node_processors
 from petacomm.costs import sampled_loads
@@ -25,6 +26,7 @@ from petacomm.reduction import ALGORITHMS, ReductionPlan
 from petacomm.reduction import tuner as tuner_module
 from petacomm.reduction.tuner import candidates_to_time
 from petacomm.sharing import IndexMap, ReductionError
+from petacomm.topology import load_machine
 
 
 @pytest.fixture(autouse=True)
@@ -310,6 +312,28 @@ def test_timings_fit_the_machine():
     assert fitted.local_latency == pytest.approx(3e-6, rel=1e-6)
     assert fitted.local_bandwidth == pytest.approx(7e8, rel=1e-6)
     assert "15 timings" in fitted.sources["row_time"]
+
+
+def test_a_fit_is_made_once(monkeypatch):
+    where = tuning_environment(SerialCommunicator())
+    rng = np.random.default_rng(1)
+    timings = []
+    for counts in rng.integers(1, 10**5, (12, 4)).astype(float).tolist():
+        load = (LoadPhase(messages=counts[0], rows=counts[1]), LoadPhase(moved=counts[2], barriers=counts[3]))
+        timings.append(Timing(load, 1, 3, 8, predict_seconds(load, load_machine("one-node"), 1, 3, 8)))
+    add_timings(where, timings)
+    calls = []
+    fit = fitted_machine_module.fit_constants
+    monkeypatch.setattr(
+        fitted_machine_module, "fit_constants", lambda *args: calls.append(args) or fit(*args)
+    )
+    fitted = fitted_machine(where)
+    assert fitted_machine(where) == fitted and len(calls) == 1
+    (path,) = cache_folder().rglob("*-fit.json")
+    path.write_text(path.read_text().replace("local_latency", "local_bandwidth", 1))
+    assert fitted_machine(where) == fitted and len(calls) == 2, "not what was written"
+    add_timings(where, timings[:1])
+    assert "13 timings" in fitted_machine(where).title and len(calls) == 3
 
 
 def test_spoiled_timings_are_ignored():

@@ -41,7 +41,7 @@ MACHINE = load_machine("one-node")
 
 def model(config=None, **options):
     config = config or satellite()
-    return ScalingModel(REFERENCE, lambda cores: config, MACHINE, **options)
+    return ScalingModel([REFERENCE], lambda cores: config, MACHINE, **options)
 
 
 def test_jobs_of_versions():
@@ -98,7 +98,7 @@ def test_predictions_are_of_the_rank_with_most_samples(job):
     halos = 2 * run.layout.n_lag * job.ranks * 4 * 3 / run.layout.n_samp  # 4 detectors, 3 observations
     assert 1 / job.cores <= share <= 1 / job.cores + (1 / run.layout.n_blocks + halos) / job.threads
     choice = 1.5 * (job.ranks > 1)  # as long as pointing takes
-    assert found.calculation == pytest.approx((11.5 + choice) * share + 0.5)
+    assert found.calculation == pytest.approx((12 + choice) * share)
     assert found.data == pytest.approx(0.25 + 4 * share + 0.75 / job.ranks)
     seconds = plan(
         config, job.cores, MACHINE, distributions=possible_distributions(4)[:1], threads=[job.threads]
@@ -114,8 +114,24 @@ def test_cores_that_take_turns_take_longer():
     assert turns.calculation == pytest.approx(2 * alone.calculation)
 
 
+def test_threads_are_predicted_from_a_row_that_has_as_many():
+    threads = dataclasses.replace(
+        REFERENCE,
+        job=ScalingJob(2, 2, "auto"),
+        times=ScalingTimes(calculation=9.0, communication=0.0, data=3.0),
+    )
+    config = satellite()
+    made = ScalingModel([threads, REFERENCE], lambda cores: config, MACHINE)
+    assert made.predict(threads.job) == threads.times
+    assert made.predict(ONE) == REFERENCE.times
+    assert made.predict(ScalingJob(3, 3, "auto")) == model().predict(ScalingJob(3, 3, "auto"))
+    share = largest_share(ScannedRun.open(config), possible_distributions(4)[0], 2)
+    found = made.predict(ScalingJob(4, 2, "dense"), "streams")
+    assert found.calculation == pytest.approx((9 + 1.5) * share)
+
+
 def test_a_growing_run_has_more_to_do():
-    grown = ScalingModel(REFERENCE, lambda cores: satellite(hours=6 * cores), MACHINE)
+    grown = ScalingModel([REFERENCE], lambda cores: satellite(hours=6 * cores), MACHINE)
     found = grown.predict(ScalingJob(2, 1, "auto"))
     assert found.calculation == pytest.approx(12, rel=0.15)  # as many samples a core, in whole blocks
 
