@@ -1,9 +1,12 @@
 // The number of the calling thread, with or without OpenMP; the end of threads, and what they throw.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <span>
 #include <thread>
 
 #ifdef _OPENMP
@@ -79,6 +82,19 @@ void in_parts(int n, const Work& work) {
 #pragma omp parallel for schedule(static) num_threads(n)
     for (int part = 0; part < n; ++part) thrown.keep([&] { work(part); });
     thrown.rethrow();
+}
+
+// Call work(begin, end) for n ranges of what lies between offsets, a thread each: each range is about as long
+// as others, and always of the same thread, which has it in its cache.
+template <class Work>
+void in_ranges(std::span<const std::int64_t> offsets, int n, const Work& work) {
+    const auto begin_of = [&](int part) {
+        if (part == n) return offsets.size() - 1;
+        const std::int64_t before = (offsets.back() - offsets.front()) * part / n;
+        const auto found = std::lower_bound(offsets.begin(), offsets.end() - 1, offsets.front() + before);
+        return static_cast<std::size_t>(found - offsets.begin());
+    };
+    in_parts(n, [&](int part) { work(begin_of(part), begin_of(part + 1)); });
 }
 
 }  // namespace petacomm

@@ -437,7 +437,7 @@ void multiply_bands(std::span<const std::int64_t> knots, const double* lags, con
     const int n_needed = band_threads(knots, width, n_threads);
     for_width(width, [&](auto columns) {
         using Real = RealColumns<columns>;
-#pragma omp parallel for num_threads(n_needed) schedule(dynamic)
+#pragma omp parallel for num_threads(n_needed) schedule(static)
         for (std::int64_t s = 0; s < n_streams; ++s) {
             const std::int64_t begin = knots[static_cast<std::size_t>(s)];
             const std::int64_t end = knots[static_cast<std::size_t>(s) + 1];
@@ -470,7 +470,7 @@ void solve_baselines(std::span<const std::int64_t> knots, const double* factor, 
         const auto write = [&](std::int64_t s, const BandSolver<columns>& solved) {
             store(most.data() + s * columns, solved.largest());
         };
-#pragma omp parallel for num_threads(n_needed) schedule(dynamic)
+#pragma omp parallel for num_threads(n_needed) schedule(static)
         for (std::int64_t group = 0; group < n_streams; group += kStride) {
             if (group + kStride <= n_streams) {
                 std::array<BandSolver<columns>, kTogether> streams;

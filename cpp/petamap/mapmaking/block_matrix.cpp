@@ -13,13 +13,42 @@ using petacomm::for_width, petacomm::load, petacomm::store, petacomm::RealColumn
 // Call work(first row, end, first column, end) for each block.
 template <class Work>
 void for_blocks(const BlockMatrix& matrix, int width, int n_threads, const Work& work) {
-    const std::int64_t n_blocks = static_cast<std::int64_t>(matrix.first_rows.size()) - 1;
-    const int n_needed = petacomm::threads_for(matrix.firsts[matrix.first_rows.back()] * width, n_threads);
-#pragma omp parallel for num_threads(n_needed) schedule(dynamic)
-    for (std::int64_t b = 0; b < n_blocks; ++b) {
-        const auto at = static_cast<std::size_t>(b);
-        work(matrix.first_rows[at], matrix.first_rows[at + 1], matrix.first_columns[at],
-             matrix.first_columns[at + 1]);
+    const auto rows = matrix.first_rows, columns = matrix.first_columns;
+    const int n_parts = petacomm::threads_for(matrix.firsts[rows.back()] * width, n_threads);
+    petacomm::in_ranges(rows, n_parts, [&](std::size_t begin, std::size_t end) {
+        for (std::size_t b = begin; b < end; ++b) work(rows[b], rows[b + 1], columns[b], columns[b + 1]);
+    });
+}
+
+// `from` and `to`: of the first column of the block, or of all rows.
+template <int kWidth>
+void multiply_rows(const BlockMatrix& matrix, std::int64_t row, std::int64_t end, const double* from,
+                   double* to) {
+    using Real = RealColumns<kWidth>;
+    const std::int32_t* const columns = matrix.columns;
+    const double* const values = matrix.values;
+    std::int64_t i = matrix.firsts[row];
+    for (; row < end; ++row) {
+        const std::int64_t last = matrix.firsts[row + 1];
+        Real sum{};
+        for (; i < last; ++i) sum += values[i] * load<Real>(from + std::int64_t{columns[i]} * kWidth);
+        store(to + row * kWidth, sum);
+    }
+}
+
+template <int kWidth>
+void add_transposed_rows(const BlockMatrix& matrix, std::int64_t row, std::int64_t end, const double* from,
+                         double* to) {
+    using Real = RealColumns<kWidth>;
+    const std::int32_t* const columns = matrix.columns;
+    const double* const values = matrix.values;
+    std::int64_t i = matrix.firsts[row];
+    for (; row < end; ++row) {
+        const Real value = load<Real>(from + row * kWidth);
+        for (const std::int64_t last = matrix.firsts[row + 1]; i < last; ++i) {
+            double* sum = to + std::int64_t{columns[i]} * kWidth;
+            store(sum, load<Real>(sum) + values[i] * value);
+        }
     }
 }
 
@@ -27,15 +56,8 @@ void for_blocks(const BlockMatrix& matrix, int width, int n_threads, const Work&
 
 void multiply(const BlockMatrix& matrix, const double* from, int width, double* to, int n_threads) {
     for_width(width, [&](auto columns) {
-        using Real = RealColumns<columns>;
         for_blocks(matrix, width, n_threads, [&](auto row, auto end, auto first_column, auto) {
-            const double* block = from + first_column * columns;
-            for (; row < end; ++row) {
-                Real sum{};
-                for (std::int64_t i = matrix.firsts[row]; i < matrix.firsts[row + 1]; ++i)
-                    sum += matrix.values[i] * load<Real>(block + std::int64_t{matrix.columns[i]} * columns);
-                store(to + row * columns, sum);
-            }
+            multiply_rows<columns>(matrix, row, end, from + first_column * columns, to);
         });
     });
 }
@@ -43,17 +65,10 @@ void multiply(const BlockMatrix& matrix, const double* from, int width, double* 
 void multiply_transposed(const BlockMatrix& matrix, const double* from, int width, double* to,
                          int n_threads) {
     for_width(width, [&](auto columns) {
-        using Real = RealColumns<columns>;
         for_blocks(matrix, width, n_threads, [&](auto row, auto end, auto first_column, auto end_column) {
             double* block = to + first_column * columns;
             std::fill_n(block, (end_column - first_column) * columns, 0.0);
-            for (; row < end; ++row) {
-                const Real value = load<Real>(from + row * columns);
-                for (std::int64_t i = matrix.firsts[row]; i < matrix.firsts[row + 1]; ++i) {
-                    double* sum = block + std::int64_t{matrix.columns[i]} * columns;
-                    store(sum, load<Real>(sum) + matrix.values[i] * value);
-                }
-            }
+            add_transposed_rows<columns>(matrix, row, end, from, block);
         });
     });
 }
