@@ -55,10 +55,8 @@ def fitted_machine(where: dict[str, Any]) -> Machine:
     timings = load_timings(where)
     if len(timings) < _MIN_TIMINGS:
         return guess
-    name, source = (
-        f"{where['host']}, {where['ranks']} ranks",
-        f"fitted to {len(timings)} timings, {where['mpi']}",
-    )
+    name = f"{where['host']}, {where['ranks']} ranks"
+    source = f"fitted to {len(timings)} timings, {where['mpi']}"
     try:
         return with_constants(_constants(where, timings, guess, source), guess, name, source)
     except STOPS:
