@@ -94,4 +94,6 @@ def _notes(calibration: Calibration, realizations: Realizations) -> tuple[str, .
         )
     if "both" not in realizations.pseudo:
         notes.append(f"realizations have {' and '.join(realizations.pseudo)} alone: so have the errors")
+    if narrow := calibration.master.narrow_bins(calibration.n_bins):
+        notes.append(narrow)
     return tuple(notes)

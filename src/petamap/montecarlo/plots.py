@@ -40,10 +40,10 @@ def plot_data(
     Returns
     -------
     dict
-        n, parts, divided; bandpowers, as of `bandpower_plot`, with the means over realizations, the scatter
-        of one realization as errors, and for each spectrum ``pull``, the deviation of the mean from the mean
-        input in standard errors; tests, transfer, probabilities, iterations, convergence (None if there is
-        none).
+        n, parts, divided; narrow, what is said of bins that are too narrow; bandpowers, as of
+        `bandpower_plot`, with the means over realizations, the scatter of one realization as errors, and for
+        each spectrum ``pull``, the deviation of the mean from the mean input in standard errors; tests,
+        transfer, probabilities, iterations, convergence (None if there is none).
     """
     samples = calibration.realization_bandpowers(realizations) if check is None else check.bandpowers
     scatter = samples.std(axis=0, ddof=1) if len(samples) > 1 else np.full(samples.shape[1:], np.nan)
@@ -65,6 +65,7 @@ def plot_data(
         "parts": sorted(realizations.pseudo),
         "divided": calibration.divided,
         "noise": calibration.noise is not None,
+        "narrow": calibration.master.narrow_bins(calibration.n_bins),
         "bandpowers": bandpowers,
         "tests": [] if check is None else [_test(check, name) for name in (*check.names, ALL_SPECTRA)],
         "transfer": None if calibration.transfer is None else _transfer(calibration.transfer),

@@ -21,6 +21,9 @@ from petamap.spectra.multipole_bins import Binning
 
 # Spectra that mix and are solved for together.
 _GROUPS = (("TT",), ("EE", "BB"), ("EB", "BE"), ("TE",), ("TB",), ("ET",), ("BT",))
+# How many times errors may grow as bins are told from others. In bins of 180 degrees over the radius of a
+# disk they do 2 times, E and B at most 50; in those half as wide 600 times and more.
+_MOST_GROWTH = 100.0
 
 
 @dataclass(frozen=True)
@@ -120,6 +123,32 @@ class MasterEstimator:
             found = solve_linear(self._left[group], right.reshape(len(group) * n, -1)).reshape(right.shape)
             windows[np.ix_(places, range(n), places, range(n_l))] = found
         return windows
+
+    def narrow_bins(self, n_bins: int) -> str | None:
+        """Return which of the first bins are too narrow for the weights, in words; None if none is.
+
+        With A = P M F Q of unit diagonal, errors of a bandpower grow by at most the sum of |A^-1| in its row
+        as it is told from others: a few times where bins are as wide as what the weights resolve, and without
+        end below.
+        """
+        growths = {group: self._growth(group)[:n_bins] for group in self.groups}
+        group, growth = max(growths.items(), key=lambda item: float(item[1].max()))
+        narrow = np.flatnonzero(growth > _MOST_GROWTH)
+        if not len(narrow):
+            return None
+        first, last = self.binning.edges[narrow[0]], self.binning.edges[narrow[-1] + 1] - 1
+        times = float(f"{growth.max():.1g}")
+        return (
+            f"{len(narrow)} of {n_bins} bins of {' and '.join(group)}, from l = {first} to {last}, are too "
+            f"narrow for so small a part of the sky: errors grow up to {times:,.0f} times as they are told "
+            "from others; take wider ones"
+        )
+
+    def _growth(self, group: tuple[str, ...]) -> FloatArray:
+        """Return how many times errors grow in each bin, the most of the spectra of a group, (n_bins,)."""
+        left = self._left[group]
+        inverse = solve_linear(left / left.diagonal(), np.eye(len(left)))
+        return np.asarray(np.abs(inverse).sum(axis=1).reshape(len(group), -1).max(axis=0), np.float64)
 
     @cached_property
     def _left(self) -> dict[tuple[str, ...], FloatArray]:

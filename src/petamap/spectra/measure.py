@@ -342,7 +342,9 @@ def _decoupled(parts: list[_Weighted], binning: Binning, wanted: int, choices: S
     if choices.noise == "white" and second is None:
         found = master.bandpowers(pseudo, one.white_noise(names))
     found = found.with_errors(knox_errors(raw, autos[0], autos[-1], f_sky))
-    return Measurement(found.cut(wanted), master, f_sky, _notes(parts, choices))
+    narrow = master.narrow_bins(wanted)
+    notes = (*_notes(parts, choices), *([narrow] if narrow else []))
+    return Measurement(found.cut(wanted), master, f_sky, notes)
 
 
 def _auto(

@@ -154,3 +154,17 @@ def test_what_does_not_fit_is_refused():
         _ = MasterEstimator(coupling, Binning.linear(2, 40, 5), ("EE",)).bandpowers(
             Spectra(np.ones((1, 41)), ("EE",))
         )["TT"]
+
+
+def test_bins_that_are_too_narrow_are_told():
+    sky = Healpix(32)
+    z = sky.directions_of(np.arange(sky.n_pix))[:, 2]
+    mask = apodize((z > np.cos(np.radians(10))).astype(float), sky, np.radians(4))
+    coupling = mode_coupling(weighted_harmonics(np.zeros((3, sky.n_pix)), sky, mask, l_max=95))
+    narrow, wide = (MasterEstimator(coupling, Binning.linear(2, 91, width), AUTO) for width in (6, 30))
+    assert wide.narrow_bins(3) is None
+    told = narrow.narrow_bins(15)
+    assert told is not None and told.startswith("15 of 15 bins of TE, from l = 2 to 91, are too narrow")
+    # so much do errors grow: of a sky without noise, in bins that cannot be told apart
+    one = np.eye(96)[None, 50] * np.ones((1, 6, 1))
+    assert np.abs(narrow.decoupled(one)).max() > 100 * np.abs(wide.decoupled(one)).max()

@@ -81,7 +81,7 @@ function bandpowersOf(m) {
   const { power, unit, spectra } = m.bandpowers;
   const said = [`Means of ${whole(m.n)} realizations (points, with standard errors) and the scatter of one (bands of 1 and 2 σ) around what went in (line), ${power === "D_l" ? "D = l (l + 1) C / 2π" : "C"}.`,
     m.noise ? "The noise bias is taken off." : "No noise bias is known, and none is taken off.",
-    m.divided && "The transfer function is divided out."].filter(Boolean).join(" ");
+    m.divided && "The transfer function is divided out.", m.narrow && `Beware: ${m.narrow}.`].filter(Boolean).join(" ");
   return section("bandpowers", "Bandpowers", el("p", { class: "faint" }, said),
     el("div", { class: "pair" }, spectra.map(s => bandChart(s, power, unit, m.n))));
 }
