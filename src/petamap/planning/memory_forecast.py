@@ -39,8 +39,8 @@ from petamap.simulation.sky_costs import SkyCosts
 from petamap.sky.healpix import Healpix
 from petamap.sky.stokes import Stokes
 
-# Memory of a process with its libraries, and of MPI's beside; measured.
-_PROCESS_BYTES, _MPI_BYTES = 85 << 20, 20 << 20
+# Memory of a process with its libraries, of SciPy's matrices for templates, and of MPI's beside; measured.
+_PROCESS_BYTES, _SPARSE_BYTES, _MPI_BYTES = 68 << 20, 20 << 20, 28 << 20
 # Bytes of the work space of a thread, for each point of a transform.
 _WORK_BYTES = 64
 # Streams whose templates are looked at: those of others are alike.
@@ -132,6 +132,7 @@ class MemoryForecast:
         """
         n_pix = self.run.pixelization.n_pix
         libraries = _PROCESS_BYTES + SIMULATION_BYTES * self._simulates + _MPI_BYTES * (forecast.size > 1)
+        libraries += _SPARSE_BYTES * self._has_templates
         skies = sum(one.n_bytes for one in self.skies) // _ranks_on_node(forecast)
         return libraries + n_pix // 8 + n_pix // 16 + skies
 

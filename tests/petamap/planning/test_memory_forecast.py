@@ -18,6 +18,7 @@ from petamap.mapmaking.distribution import TIME_MAJOR
 from petamap.mapmaking.setup import RunSetup
 from petamap.mapmaking.splits import Splits
 from petamap.mapmaking.template_memory import StreamFunctions, template_model_bytes
+from petamap.planning import memory_forecast
 from petamap.planning.memory_forecast import MemoryForecast, SampledFunctions
 from petamap.planning.plan import plan
 from petamap.planning.preconditioner_forecast import forecast_preconditioner
@@ -92,6 +93,8 @@ def grown(name, more=""):
 @pytest.mark.parametrize("name", SOURCES)
 def test_the_plan_grows_as_the_run_does(name):
     run, expected = grown(name)
+    if name != "common":  # which has no templates
+        expected -= memory_forecast._SPARSE_BYTES  # this process has them loaded
     # the plan does not know how long a pixel is seen, and takes the shortest visits that there may be
     assert 0.8 * run - 3e6 <= expected <= 1.35 * run + 3e6
 
