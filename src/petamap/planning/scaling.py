@@ -159,7 +159,7 @@ class ScalingModel:
         run = ScannedRun.open(config)
         dealt, seconds = self._reduction(run, job, self._known(run).get(distribution))
         scale = self._work(run, dealt, job) / self._reference_work(reference)
-        turns = self._turns(job) / self._turns(reference.job)
+        turns = self._turns(job.ranks) / self._turns(reference.job.ranks)
         own = reference.times
         sources, products, chosen, pointing = (
             reference.phases.get(name, 0.0) for name in (_SOURCES, _PRODUCTS, _CHOICE, _POINTING)
@@ -172,14 +172,14 @@ class ScalingModel:
             data=(own.data - sources - products) * scale + sources * turns + writing / job.ranks,
         )
 
-    def _turns(self, job: ScalingJob) -> float:
-        """Return how many ranks and threads take turns on a core."""
-        return 1.0 if self.available is None else max(1.0, job.cores / self.available)
+    def _turns(self, number: int) -> float:
+        """Return how many of a number of ranks or threads take turns on a core."""
+        return 1.0 if self.available is None else max(1.0, number / self.available)
 
     def _work(self, run: ScannedRun, distribution: Distribution, job: ScalingJob) -> float:
         """Return the samples of a core of the rank with most of them, times the turns that cores take."""
         share = largest_share(run, distribution, job.ranks) / job.threads
-        return run.layout.n_samp * share * self._turns(job)
+        return run.layout.n_samp * share * self._turns(job.cores)
 
     def _reference_work(self, reference: MeasuredRun) -> float:
         """Return `_work` of a row."""

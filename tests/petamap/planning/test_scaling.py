@@ -112,6 +112,11 @@ def test_cores_that_take_turns_take_longer():
     job = ScalingJob(4, 1, "auto")
     alone, turns = model().predict(job), model(available=2).predict(job)
     assert turns.calculation == pytest.approx(2 * alone.calculation)
+    assert turns.data == pytest.approx(2 * alone.data)
+    # of ranks of threads, sources are what one of these makes
+    one, other = (model(available=n).predict(ScalingJob(4, 2, "auto")) for n in (2, 4))
+    shared = other.data - 0.25 - 0.75 / 2
+    assert one.data == pytest.approx(2 * shared + 0.25 + 0.75 / 2)
 
 
 def test_threads_are_predicted_from_a_row_that_has_as_many():
