@@ -15,7 +15,7 @@ import numpy as np
 from petacomm.base.threads import single_blas_thread
 from petacomm.base.typing import BoolArray, FloatArray, Int64Array
 from petacomm.mpi import Communicator
-from petamap.mapmaking.block_diagonal import BlockDiagonal
+from petamap.mapmaking.block_diagonal import BlockMatrixBuilder
 from petamap.mapmaking.pseudo_inverse import regularized_inverse
 from petamap.mapmaking.stream_elimination import Entries
 from petamap.mapmaking.transfer import GroupSums
@@ -57,7 +57,7 @@ class AmplitudeInverse:
         self._least = least
         self._common = np.flatnonzero(common)
         self._factors: list[tuple[Int64Array, Any]] = []
-        inverses, answers, complements = BlockDiagonal(), BlockDiagonal(), []
+        inverses, answers, complements = BlockMatrixBuilder(), BlockMatrixBuilder(), []
         n = n_common = 0
         for matrix, size in zip(matrices, sizes, strict=True):
             rows = np.arange(n, n + len(size))
@@ -92,7 +92,7 @@ class AmplitudeInverse:
         return out
 
     def _eliminate(
-        self, matrix: Any, size: FloatArray, own: Int64Array, rows: Int64Array, inverses: BlockDiagonal
+        self, matrix: Any, size: FloatArray, own: Int64Array, rows: Int64Array, inverses: BlockMatrixBuilder
     ) -> Any:
         """Keep the inverse of a stream's own amplitudes; return what applies it to columns."""
         matrix = matrix if len(own) == len(size) else matrix[own][:, own]
@@ -153,7 +153,7 @@ class _CommonInverse:
             np.add.at(sums, at, _integers(matrix / units[found] / units[found, None], scale))
             np.add.at(sizes, found, _integers(size / units[found] ** 2, scale))
         total, diagonal = comm.allreduce(sums) / scale, comm.allreduce(sizes) / scale
-        inverses = BlockDiagonal()
+        inverses = BlockMatrixBuilder()
         ends = np.cumsum(counts)
         for first, count, end in zip(firsts.tolist(), counts.tolist(), ends.tolist(), strict=True):
             rows = order[end - count : end]

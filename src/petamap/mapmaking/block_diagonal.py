@@ -56,7 +56,7 @@ class BlockMatrix:
         return out
 
 
-class BlockDiagonal:
+class BlockMatrixBuilder:
     """Blocks of a `BlockMatrix`, collected one after the other."""
 
     def __init__(self) -> None:

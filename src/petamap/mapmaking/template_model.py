@@ -31,7 +31,7 @@ from petacomm.mpi import Communicator
 from petamap.data.template import TemplateTerm
 from petamap.mapmaking.amplitude_inverse import AmplitudeInverse, as_dense
 from petamap.mapmaking.amplitude_visits import stream_functions
-from petamap.mapmaking.block_diagonal import BlockDiagonal, BlockMatrix
+from petamap.mapmaking.block_diagonal import BlockMatrix, BlockMatrixBuilder
 from petamap.mapmaking.linear_operators import Preconditioner
 from petamap.mapmaking.stream_elimination import Entries, StreamMatrices, StreamSums, hat_functions
 from petamap.mapmaking.stream_terms import SelectedTerms, StreamTerms
@@ -115,7 +115,7 @@ class TemplateModel:
         self._sums = lru_cache(_CACHED)(weak_method(self._make_sums))
         keys, shares = [np.zeros(0, np.int64)], [np.zeros(0)]
         self.functions_sum = 0
-        couplings, answers, hats = BlockDiagonal(), BlockDiagonal(), BlockDiagonal()
+        couplings, answers, hats = BlockMatrixBuilder(), BlockMatrixBuilder(), BlockMatrixBuilder()
         self._matrices: list[Any] = []
         with single_blas_thread():
             for number, stream in enumerate(noises.streams.tolist()):
@@ -231,7 +231,7 @@ class TemplateModel:
         of_groups = [number for one in chosen for number in range(one.start, one.stop)]
         others = np.setdiff1d(np.arange(len(self._sizes)), of_groups).tolist()
         alone = [slice(k, k + 1) for k in others if self._common[self._firsts[k] : self._firsts[k + 1]].any()]
-        seen, parts, end = BlockDiagonal(), [], 0
+        seen, parts, end = BlockMatrixBuilder(), [], 0
         for one in sorted([*chosen, *alone], key=lambda one: one.start):
             rows = np.arange(self._firsts[one.start], self._firsts[one.stop])
             keys, number, counts = np.unique(self.keys[rows], return_inverse=True, return_counts=True)

@@ -141,7 +141,7 @@ class ScalingModel:
         self.machine, self.available = machine, available
         self._plans: dict[tuple[int, int], RunPlan] = {}
 
-    def reference(self, job: ScalingJob) -> MeasuredRun:
+    def _reference(self, job: ScalingJob) -> MeasuredRun:
         """Return the row that a job is predicted from."""
         alike = [one for one in self._measured if one.job.threads == job.threads]
         return (alike or self._measured)[0]
@@ -155,7 +155,7 @@ class ScalingModel:
         distribution : str
             How its data are dealt, as `MeasuredRun` says it; by default so that reductions are the fastest.
         """
-        config, reference = self._config_of(job.cores), self.reference(job)
+        config, reference = self._config_of(job.cores), self._reference(job)
         run = ScannedRun.open(config)
         dealt, seconds = self._reduction(run, job, self._known(run).get(distribution))
         scale = self._work(run, dealt, job) / self._reference_work(reference)

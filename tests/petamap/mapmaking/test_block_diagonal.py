@@ -8,7 +8,7 @@ from scipy import sparse
 from scipy.linalg import block_diag, toeplitz
 
 import petamap.mapmaking._mapmaking as _mapmaking
-from petamap.mapmaking.block_diagonal import BlockDiagonal
+from petamap.mapmaking.block_diagonal import BlockMatrixBuilder
 from petamap.mapmaking.stream_elimination import Entries
 
 
@@ -20,7 +20,7 @@ from petamap.mapmaking.stream_elimination import Entries
 def test_products_are_those_of_scipy(shapes, width, seed):
     rng = np.random.default_rng(seed)
     blocks = [rng.standard_normal(shape) * (rng.random(shape) < 0.6) for shape in shapes]
-    made = BlockDiagonal()
+    made = BlockMatrixBuilder()
     for block in blocks:
         entries = Entries.of(block)
         order = rng.permutation(len(entries.values))  # in any order
@@ -36,13 +36,12 @@ def test_products_are_those_of_scipy(shapes, width, seed):
 @pytest.mark.parametrize("width", [1, 8])
 def test_threads_share_blocks(width):
     rng = np.random.default_rng(1)
-    shapes = [
-        (int(n), int(m)) for n, m in rng.integers(0, 90, (300, 2))
-    ]  # more than one thread is needed for
+    # so many that more than one thread is taken
+    shapes = [(int(n), int(m)) for n, m in rng.integers(0, 90, (300, 2))]
     entries = [Entries.of(rng.standard_normal(shape)) for shape in shapes]
 
     def products(n_threads):
-        made = BlockDiagonal()
+        made = BlockMatrixBuilder()
         for shape, one in zip(shapes, entries, strict=True):
             made.add(one, *shape)
         matrix = made.matrix(n_threads)

@@ -106,9 +106,10 @@ def positive(rng, n):
 
 def test_the_inverse_is_that_of_the_sum():
     rng = np.random.default_rng(3)
-    # three streams: own amplitudes, and two sets in common, of which the second stream has both
-    keys = np.array([100, 101, 1, 2, 102, 1, 2, 7, 103, 7])
-    sizes = [4, 4, 2]
+    # own amplitudes, and some in common: the second stream connects those of the first and the third, and the
+    # last two streams have a set of others, between these
+    keys = np.array([100, 101, 1, 2, 102, 1, 2, 7, 103, 7, 3, 104, 5, 3, 5])
+    sizes = [4, 4, 2, 3, 2]
     matrices = [positive(rng, n) for n in sizes]
     ends = np.cumsum([0, *sizes])
     unique, numbers = np.unique(keys, return_inverse=True)
