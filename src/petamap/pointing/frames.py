@@ -63,10 +63,27 @@ def horizon_to_equatorial(
     days = start_time / 86400
     terrestrial = days + TT_MINUS_UTC / 86400
     sidereal = erfa.gst06a(UNIX_EPOCH, days, UNIX_EPOCH, terrestrial)
-    precession = quaternion.from_matrix(erfa.pnm06a(UNIX_EPOCH, terrestrial))
     earth = quaternion.about_z(sidereal + longitude + SIDEREAL_RATE * np.asarray(seconds, float))
     zenith = quaternion.multiply(quaternion.about_y(math.pi / 2 - latitude), quaternion.about_z(math.pi))
-    return quaternion.multiply(quaternion.conjugate(precession), quaternion.multiply(earth, zenith))
+    return quaternion.multiply(
+        quaternion.conjugate(_precession(terrestrial)), quaternion.multiply(earth, zenith)
+    )
+
+
+def _precession(terrestrial: float) -> FloatArray:
+    """Return the rotation from ICRS to the equator and equinox of a date (days of TT since `UNIX_EPOCH`).
+
+    By the angles of Fukushima and Williams, bias included (IAU 2006/2000A).
+    """
+    import erfa
+
+    gamma, phi, psi, epsilon = erfa.pfw06(UNIX_EPOCH, terrestrial)
+    nutation_psi, nutation_epsilon = erfa.nut06a(UNIX_EPOCH, terrestrial)
+    ecliptic = quaternion.multiply(quaternion.about_x(-phi), quaternion.about_z(-gamma))
+    equinox = quaternion.multiply(
+        quaternion.about_x(epsilon + nutation_epsilon), quaternion.about_z(psi + nutation_psi)
+    )
+    return quaternion.multiply(equinox, ecliptic)
 
 
 def horizon_pointing(azimuth: npt.ArrayLike, elevation: npt.ArrayLike) -> FloatArray:

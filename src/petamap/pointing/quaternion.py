@@ -46,6 +46,11 @@ def about_y(angle: npt.ArrayLike) -> FloatArray:
     return _about(1, angle)
 
 
+def about_x(angle: npt.ArrayLike) -> FloatArray:
+    """Return the rotation by `angle` (radians) about X."""
+    return _about(0, angle)
+
+
 def _about(axis: int, angle: npt.ArrayLike) -> FloatArray:
     half = 0.5 * np.asarray(angle, float)
     q = np.zeros((*half.shape, 4))
@@ -60,13 +65,6 @@ def from_angles(theta: npt.ArrayLike, phi: npt.ArrayLike, psi: npt.ArrayLike) ->
     positive to the east (COSMO).
     """
     return multiply(multiply(about_z(phi), about_y(theta)), about_z(psi))
-
-
-def from_matrix(matrix: npt.ArrayLike) -> FloatArray:
-    """Return the unit quaternion of a rotation matrix (3, 3)."""
-    from scipy.spatial.transform import Rotation
-
-    return Rotation.from_matrix(np.asarray(matrix, float)).as_quat()
 
 
 def half_rotation_vector(q: npt.ArrayLike) -> FloatArray:

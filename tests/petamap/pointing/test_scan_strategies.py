@@ -61,6 +61,17 @@ def test_horizon_against_astropy():
     assert error.min() > 0.01  # aberration is neglected
 
 
+@pytest.mark.parametrize("year", [1970, 1998.3, 2026.9, 2060])
+def test_precession_and_nutation_are_those_of_the_matrix_of_erfa(year):
+    import erfa
+
+    days = (year - 1970) * 365.25
+    vectors = np.random.default_rng(4).normal(size=(50, 3))
+    turned = quaternion.rotate(frames._precession(days), vectors)
+    matrix = erfa.pnm06a(frames.UNIX_EPOCH, days)
+    np.testing.assert_allclose(turned, vectors @ matrix.T, rtol=0, atol=1e-14)
+
+
 def spin_axis(q):
     return quaternion.rotate(q, [np.sin(np.radians(85)), 0, np.cos(np.radians(85))])
 
