@@ -60,7 +60,7 @@ def measure_interval(
             rest.append(residual_psd(residuals, noises, good & known, rate, streams.where(number)))
         except DataError as error:
             rest.append(None)
-            errors.setdefault(detector, error)
+            errors.setdefault(detector, error.with_traceback(None))  # its frames hold `streams`, and `errors`
     spectra: list[EstimatedPsd | DataError] = []
     for detector, one in enumerate(detector_spectra(basis, rest)):
         spectra.append(errors[detector] if one is None else one)
@@ -81,7 +81,7 @@ def _couplings(
             segments_of(residuals[0], good, rate, where=data.where(number))
             lines.append(spectral_lines(residuals[0], good, rate))
         except DataError as error:
-            errors[detector] = error
+            errors[detector] = error.with_traceback(None)
             lines.append(np.zeros(len(used), np.complex128))
     return errors, fit_modes(np.array(lines), bins, n_modes)
 

@@ -311,7 +311,7 @@ class NoiseEstimator:
                 residuals, streams.simulated(number), good, streams.rate(number), streams.where(number)
             )
         except DataError as error:
-            faults[key] = error
+            faults[key] = error.with_traceback(None)  # its frames hold the system, and are held by it
             if not good.any():
                 own.spectra[key] = _ANY
         self.progress.advance(float(len(good)))
@@ -330,7 +330,7 @@ class NoiseEstimator:
             observation, _, interval = streams.key(numbers[0])
             own.modes[observation, interval] = modes
         except TooFewSamples as error:  # in all detectors at a time
-            spectra = [error] * len(numbers)
+            spectra = [error.with_traceback(None)] * len(numbers)
         for number, found in zip(numbers, spectra, strict=True):
             key, stream = streams.key(number), streams.stream(number)
             if isinstance(found, TabulatedPsd):

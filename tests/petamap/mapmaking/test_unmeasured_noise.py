@@ -1,6 +1,8 @@
 """Streams with too few good samples take the noise of the nearest streams, on any number of ranks."""
 
+import gc
 import tempfile
+import weakref
 from dataclasses import replace
 from itertools import pairwise
 
@@ -12,6 +14,7 @@ from small_systems import Bad, Models, spinning
 
 from petacomm.base.errors import DataError
 from petamap.data.observation import Observation
+from petamap.mapmaking import noise_estimate
 from petamap.mapmaking.unmeasured_noise import NearestStreams, describe_substitutes
 from petamap.noise.model import EstimatedPsd, OneOverF, TabulatedPsd
 from petamap.simulation.noise import SimulatedNoise
@@ -110,6 +113,27 @@ def test_same_maps_on_any_number_of_ranks(tmp_path):
         assert "of 9 streams" in text and "detector b, interval 0 from interval 1" in text
         assert summary.totals.samples_used > 0.75 * N_DET * N_SAMP
     assert f"FOUND {' '.join(found)}" in run_ranks(print_bits, 3).out
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_round_is_freed_before_the_next(tmp_path, monkeypatch, shared):
+    """Without a cycle that the garbage collector would find some rounds later: a system is large."""
+    systems, alive, whole = [], [], noise_estimate.set_up
+
+    def set_up(*words, **options):
+        alive.append(sum(one() is not None for one in systems))
+        system = whole(*words, **options)
+        systems.append(weakref.ref(system))
+        return system
+
+    monkeypatch.setattr(noise_estimate, "set_up", set_up)
+    gc.collect()
+    gc.disable()
+    try:
+        run_alone(tmp_path, shared)
+    finally:
+        gc.enable()
+    assert len(alive) > 1 and not any(alive)
 
 
 def test_none_can_be_measured(tmp_path):
