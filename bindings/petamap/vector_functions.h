@@ -132,6 +132,15 @@ inline void turn(In<double> alphas, In<double> betas, In<double, 3> z, Out<doubl
     pm::turn(rows, alphas.data(), betas.data(), z.data(), x.data(), p.data(), largest.data(), n_threads);
 }
 
+inline void largest_sizes(In<double, 2> values, Out<double> largest, int n_threads) {
+    require_threads(n_threads);
+    require(is_width(values.shape(1)), "1, 2, 4 or 8 columns");
+    same_shape({{values.shape(1), largest.shape(0)}});
+    nb::gil_scoped_release release;
+    pm::largest_sizes(length(values.shape(0)), static_cast<int>(values.shape(1)), values.data(),
+                      largest.data(), n_threads);
+}
+
 inline void precondition(In<double, 2> inverse, In<double, 3> in, Out<double, 3> out, int n_threads) {
     require_threads(n_threads);
     same_shape({{in.size(), out.size()}, {inverse.shape(0), in.shape(0)}});
@@ -208,6 +217,8 @@ inline void bind_vectors(nb::module_& module) {
                nb::arg("limbs").noconvert(), nb::arg("n_threads"));
     module.def("turn", bindings::apart(turn), nb::arg("alphas").noconvert(), nb::arg("betas").noconvert(),
                nb::arg("z").noconvert(), nb::arg("x").noconvert(), nb::arg("p").noconvert(),
+               nb::arg("largest").noconvert(), nb::arg("n_threads"));
+    module.def("largest_sizes", bindings::apart(largest_sizes), nb::arg("values").noconvert(),
                nb::arg("largest").noconvert(), nb::arg("n_threads"));
     module.def("precondition", bindings::apart(precondition), nb::arg("inverse").noconvert(),
                nb::arg("input").noconvert(), nb::arg("out").noconvert(), nb::arg("n_threads"));

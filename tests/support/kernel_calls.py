@@ -351,6 +351,7 @@ def _mapmaking() -> dict[str, Callable[[], list[Any]]]:
         "subtract": lambda: [full(2), rows(), rows(), 2],
         "dots": lambda: [rows(), rows(), limbs(), 2],
         "turn": lambda: [full(2), full(2), rows(), rows(), rows(), full(2), 2],
+        "largest_sizes": lambda: [full((7, 2)), full(2), 2],
         "precondition": lambda: [full((7, 6)), rows(), rows(), 2],
         "space_products": lambda: [rows(7, 3, 8), rows(), full(8), full(2), 20, full((2, 2, 8), I64), 2],
         "space_add": lambda: [rows(7, 3, 8), full((2, 8)), rows(), full(2), 2],

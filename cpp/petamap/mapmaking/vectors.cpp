@@ -7,6 +7,7 @@
 
 #include "petacomm/base/columns.h"
 #include "petacomm/base/mix.h"
+#include "petacomm/base/threads.h"
 
 namespace petamap::mapmaking {
 namespace {
@@ -307,6 +308,33 @@ void turn(const Rows& rows, const double* alpha, const double* beta, const doubl
     petacomm::for_width(rows.width, [&](auto width) {
         turn_rows<width()>(rows.n, rows.n_stokes, alpha, beta, z, x, p, largest, n_threads);
     });
+}
+
+void largest_sizes(std::int64_t n, int width, const double* values, double* largest, int n_threads) {
+    constexpr std::int64_t kTogether = 8;  // of which each is of a column, as they are 1, 2, 4 or 8
+    using Real = RealColumns<kTogether>;
+    const std::int64_t n_groups = n * width / kTogether;
+    const int n_needed = petacomm::threads_for(n * width, n_threads);
+    std::fill_n(largest, width, 0.0);
+    const auto see = [&](std::int64_t column, double size) {
+        double& most = largest[column % width];
+        most = std::max(most, size) + (size - size);
+    };
+#pragma omp parallel num_threads(n_needed)
+    {
+        Real most{}, rest{};
+#pragma omp for schedule(static) nowait
+        for (std::int64_t group = 0; group < n_groups; ++group) {
+            const Real size = petacomm::size_of(load<Real>(values + group * kTogether));
+            most = petacomm::larger(most, size);
+            rest += size - size;
+        }
+        double own[kTogether];
+        store(own, most + rest);
+#pragma omp critical
+        for (std::int64_t column = 0; column < kTogether; ++column) see(column, own[column]);
+    }
+    for (std::int64_t at = n_groups * kTogether; at < n * width; ++at) see(at, std::abs(values[at]));
 }
 
 void precondition(const Rows& rows, const double* inverse, const double* in, double* out, int n_threads) {

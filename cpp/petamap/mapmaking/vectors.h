@@ -49,6 +49,10 @@ void dots(const Rows& rows, const double* a, const double* b, petacomm::ExactSum
 void turn(const Rows& rows, const double* alpha, const double* beta, const double* z, double* x, double* p,
           double* largest, int n_threads);
 
+// Write the largest |value| of each of several vectors of n values; not a number where one is infinite or
+// none.
+void largest_sizes(std::int64_t n, int width, const double* values, double* largest, int n_threads);
+
 // out = M^-1 in.
 void precondition(const Rows& rows, const double* inverse, const double* in, double* out, int n_threads);
 

@@ -150,6 +150,20 @@ def _below_limit(kind: int, used: str) -> int | None:
     return limit - (_kilobytes("/proc/self/status", used) or 0) * 1024
 
 
+def keep_freed_memory() -> None:
+    """Have this process use again what it frees, in arrays of up to 16 MB.
+
+    Solvers free vectors and make others in each iteration; each page that glibc gives back in between and
+    gets anew is a fault. It keeps arrays as large as one that was freed before, up to 32 MB, and twice that
+    at the end of its heap, unless the environment says what it keeps.
+    """
+    libc = ctypes.CDLL(None)
+    libc.malloc.restype, libc.malloc.argtypes, libc.free.argtypes = (
+        ctypes.c_void_p, [ctypes.c_size_t], [ctypes.c_void_p],
+    )  # fmt: skip
+    libc.free(libc.malloc(16 << 20))
+
+
 def return_free_memory() -> None:
     """Give memory back to the system that the process has freed; glibc would keep much of it for later."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)

@@ -136,12 +136,12 @@ class BaselineModel:
         return knots
 
     def _eliminate(self, knots: FloatArray, residuals: FloatArray | None) -> Eliminated:
-        """Return X (y - E G^-1 r) of knots y and residuals r of amplitudes.
+        """Return X (y - E G^-1 r) of knots y, whose memory is used, and residuals r of amplitudes.
 
         X is T with amplitudes and common modes marginalized.
         """
         if self.templates and residuals is not None:
-            knots = knots - self.templates.to_knots(residuals)
+            knots -= self.templates.to_knots(residuals)
         knots = self._solve_streams(knots)
         if self._answer_modes:
             templates = self.beside_modes
@@ -154,16 +154,18 @@ class BaselineModel:
 
     def _solve_band(self, knots: FloatArray) -> FloatArray:
         """Return (C^-1 + F^T W F)^-1 of knots, (n_knots, width)."""
-        out = np.array(knots, order="C")
-        _mapmaking.solve_baselines(self._knots, self._factor, out, np.zeros(out.shape[1]), self.n_threads)
-        return out
+        return self._solve_in_place(np.array(knots, order="C"))
+
+    def _solve_in_place(self, knots: FloatArray) -> FloatArray:
+        _mapmaking.solve_baselines(self._knots, self._factor, knots, np.zeros(knots.shape[1]), self.n_threads)
+        return knots
 
     def _solve_streams(self, knots: FloatArray) -> FloatArray:
-        """Return T of knots, (n_knots, width): with the amplitudes of each stream marginalized."""
-        out = self._solve_band(knots)
+        """Make T of knots, (n_knots, width), in their memory: the amplitudes of each stream marginalized."""
+        self._solve_in_place(knots)
         if self.templates:
-            self.templates.correct(out, self._solve_band)
-        return out
+            self.templates.correct(knots, self._solve_band)
+        return knots
 
     def _integers(
         self, visits: VisitRows, knots: FloatArray, largest: float, n_rows: int
@@ -173,8 +175,9 @@ class BaselineModel:
         `largest`: what a sum is at most for knots of 1.
         """
         shape = (self.n_threads, n_rows, visits.n_stokes, knots.shape[1])
-        sizes = self.comm.allreduce(np.abs(knots).max(axis=0, initial=0.0), "max")
-        sums, scales = np.zeros(shape, np.int64), _scales(largest * sizes)
+        sizes = np.empty(knots.shape[1])
+        _mapmaking.largest_sizes(knots, sizes, self.n_threads)
+        sums, scales = np.zeros(shape, np.int64), _scales(largest * self.comm.allreduce(sizes, "max"))
         _mapmaking.add_from_baselines(visits.lists, knots, scales, sums)
         return sums.sum(axis=0) if len(sums) > 1 else sums[0], scales
 

@@ -15,6 +15,7 @@ import numpy as np
 import petamap.mapmaking._mapmaking as _mapmaking
 from petacomm.base.errors import DataError
 from petacomm.base.exact import round_limbs, zero_limbs
+from petacomm.base.host import keep_freed_memory
 from petacomm.base.typing import FloatArray, Int64Array
 from petamap.mapmaking.linear_operators import (
     BlockDiagonalPreconditioner,
@@ -204,6 +205,7 @@ class ConjugateGradients:
         deflation: Deflation | None,
         checkpoint: SolverCheckpoint | None,
     ) -> list[Solution]:
+        keep_freed_memory()
         self._iterate(rhs, columns, deflation, checkpoint)
         self._compute_true_residuals(
             [(column, one) for column, one in zip(columns, rhs, strict=True) if not column.solution.error]

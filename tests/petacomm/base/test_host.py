@@ -1,5 +1,7 @@
 """Memory that processes may take: of all that limits it, the least."""
 
+import os
+import platform
 import resource
 import sys
 
@@ -63,3 +65,26 @@ def test_all_memory_is_the_bound_where_the_system_does_not_tell_what_is_free(mon
     bounds = host.memory_bounds(2)
     assert "free memory" not in bounds
     assert free / 2 - host.resident_bytes() < bounds["the memory of the machine"] < sys.maxsize
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the allocator of glibc")
+def test_memory_that_is_freed_is_used_again():
+    code = """
+import resource, sys
+import numpy as np
+from petacomm.base.host import keep_freed_memory
+keep_freed_memory()
+def faults(): return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+np.ones(250_000), np.ones(250_000)
+before = faults()
+for _ in range(50): np.ones(250_000), np.ones(250_000)
+print(faults() - before)
+"""
+    environment = {name: text for name, text in os.environ.items() if not name.startswith("MALLOC_")}
+    done = [
+        run_command([sys.executable, "-c", code], env=environment | more, check=True).stdout
+        for more in ({}, {"MALLOC_TRIM_THRESHOLD_": "131072"})
+    ]
+    kept, as_asked = map(int, done)
+    assert kept < 500  # an array has 500 pages
+    assert as_asked > 10_000
