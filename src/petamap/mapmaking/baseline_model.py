@@ -18,7 +18,7 @@ from petamap.mapmaking.band_factor import factorize_baselines
 from petamap.mapmaking.baseline_amplitudes import BaselineAmplitudes
 from petamap.mapmaking.mode_model import ModeModel
 from petamap.mapmaking.template_model import TemplateModel
-from petamap.mapmaking.vectors import MAX_WIDTH
+from petamap.mapmaking.vectors import MAX_WIDTH, largest_sizes
 from petamap.mapmaking.visits import RankVisits, VisitRows
 
 # No sum, and so no term of it, is larger than 2^50: terms are rounded by way of a double's 52 bits.
@@ -175,9 +175,8 @@ class BaselineModel:
         `largest`: what a sum is at most for knots of 1.
         """
         shape = (self.n_threads, n_rows, visits.n_stokes, knots.shape[1])
-        sizes = np.empty(knots.shape[1])
-        _mapmaking.largest_sizes(knots, sizes, self.n_threads)
-        sums, scales = np.zeros(shape, np.int64), _scales(largest * self.comm.allreduce(sizes, "max"))
+        sizes = self.comm.allreduce(largest_sizes(knots, self.n_threads), "max")
+        sums, scales = np.zeros(shape, np.int64), _scales(largest * sizes)
         _mapmaking.add_from_baselines(visits.lists, knots, scales, sums)
         return sums.sum(axis=0) if len(sums) > 1 else sums[0], scales
 

@@ -11,6 +11,7 @@ from petacomm.redistribution.row_lists import RowLists
 from petacomm.reduction import OwnedRows, ReductionPlan
 from petacomm.sharing import IndexMap
 from petacomm.sharing.index_map import rows_of_keys
+from petamap.mapmaking.vectors import largest_sizes
 
 _SUM_BITS = 62
 
@@ -35,7 +36,7 @@ class _LocalSums:
 
     def of(self, values: FloatArray) -> tuple[Int64Array, FloatArray]:
         """Return the sums of values, (n_rows, k, width), and the scale of each column. Collective."""
-        largest = self._comm.allreduce(np.abs(values).max(axis=(0, 1), initial=0.0), "max")
+        largest = self._comm.allreduce(largest_sizes(values), "max")
         scales = np.ldexp(1.0, self._bits - np.frexp(np.where(largest > 0, largest, 1.0))[1])
         sums = np.zeros((self._n, *values.shape[1:]), np.int64)
         if len(self._starts):

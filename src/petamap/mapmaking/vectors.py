@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+import petamap.mapmaking._mapmaking as _mapmaking
 from petacomm.base.pages import zero_pages
 from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.mpi import Communicator
@@ -24,6 +25,17 @@ MAX_WIDTH = 8
 def width_for(n: int) -> int:
     """Return the width of the kernels, a power of two, that n vectors take."""
     return 1 << max(n - 1, 0).bit_length()
+
+
+def largest_sizes(values: FloatArray, n_threads: int = 1) -> FloatArray:
+    """Return the largest |value| of each of several vectors side by side, (..., width), as (width,).
+
+    Of a vector with a value that is infinite or none it is not a number.
+    """
+    found = np.empty(values.shape[-1])
+    rows = np.ascontiguousarray(values).reshape(-1, values.shape[-1])
+    _mapmaking.largest_sizes(rows, found, n_threads)
+    return found
 
 
 def aligned_zeros(*shape: int) -> Int64Array:

@@ -1,23 +1,19 @@
-"""Kernels of vectors side by side, against NumPy."""
+"""Vectors side by side, against NumPy."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from petamap.mapmaking import _mapmaking
-
-
-def largest_sizes(values, n_threads):
-    found = np.full(values.shape[1], -1.0)
-    _mapmaking.largest_sizes(values, found, n_threads)
-    return found
+from petamap.mapmaking.vectors import largest_sizes
 
 
 @given(st.integers(0, 70), st.sampled_from([1, 2, 4, 8]), st.integers(1, 3), st.integers(0, 2**32))
 def test_largest_sizes(n, width, n_threads, seed):
     values = np.random.default_rng(seed).normal(size=(n, width))
     np.testing.assert_array_equal(largest_sizes(values, n_threads), np.abs(values).max(axis=0, initial=0.0))
+    several = np.asfortranarray(np.stack([values, 2 * values], axis=1))
+    np.testing.assert_array_equal(largest_sizes(several), 2 * largest_sizes(values))
 
 
 @pytest.mark.parametrize("width", [1, 2, 4, 8])
