@@ -165,8 +165,8 @@ THREADED_TESTS := $(call mapmaking_tests,common_modes detector_pairs normal_oper
 	$(addprefix tests/petacomm/,redistribution/test_row_lists.py reduction/test_row_runs.py) \
 	tests/petacomm/reduction/test_fixed_point.py::test_kernels_against_python \
 	tests/petacomm/sharing/test_setup.py::test_rows_of_keys_in_any_order
-MEMORY_TESTS = $(call mapmaking_tests,binned_only detector_pairs gap_kernels normal_operator recycling signal_kernels single_pass vector_digest) \
-	$(call mapmaking_tests,template_sharing templates_kernels weights) \
+MEMORY_TESTS = $(call mapmaking_tests,binned_only detector_pairs gap_kernels normal_operator recycling signal_kernels single_pass) \
+	$(call mapmaking_tests,template_sharing templates_kernels vector_digest vectors weights) \
 	$(addprefix tests/petamap/,arrays/test_angles_read.py noise pointing simulation sky) \
 	$(addprefix tests/petamap/,planning/test_cut_pixels.py planning/test_pixel_coverage.py spectra/test_coupling.py) \
 	$(addprefix tests/petacomm/,base/test_distinct.py base/test_exact.py) \
