@@ -157,11 +157,12 @@ class BaselineModel:
         return self._solve_in_place(np.array(knots, order="C"))
 
     def _solve_in_place(self, knots: FloatArray) -> FloatArray:
+        """Return the same in the memory of knots, (n_knots, width)."""
         _mapmaking.solve_baselines(self._knots, self._factor, knots, np.zeros(knots.shape[1]), self.n_threads)
         return knots
 
     def _solve_streams(self, knots: FloatArray) -> FloatArray:
-        """Make T of knots, (n_knots, width), in their memory: the amplitudes of each stream marginalized."""
+        """Return T of knots in their memory, (n_knots, width): the amplitudes of each stream marginalized."""
         self._solve_in_place(knots)
         if self.templates:
             self.templates.correct(knots, self._solve_band)
