@@ -34,7 +34,8 @@ def supervise(prog: str) -> None:
     """Return in a child process whose end this process tells, if a launcher started it; else just return.
 
     The child ends with its parent and gets the signals that the parent gets. ``PETAMAP_SUPERVISOR=0`` leaves
-    the parent away.
+    the parent away; so does a script that has started MPI, which no child could end: its threads are the
+    parent's.
 
     Parameters
     ----------
@@ -42,7 +43,7 @@ def supervise(prog: str) -> None:
         Name of the command, for messages.
     """
     wanted = os.environ.get("PETAMAP_SUPERVISOR") != "0"
-    if not wanted or sys.platform != "linux" or launched_size() == 1:
+    if not wanted or sys.platform != "linux" or launched_size() == 1 or _has_started_mpi():
         return
     note, parent = phases.share_note(), os.getpid()
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED)
@@ -59,6 +60,11 @@ def supervise(prog: str) -> None:
         os._exit(code)
     finally:
         os._exit(1)
+
+
+def _has_started_mpi() -> bool:
+    mpi = sys.modules.get("mpi4py.MPI")
+    return mpi is not None and bool(mpi.Is_initialized())
 
 
 def _end_with(parent: int) -> None:

@@ -83,6 +83,17 @@ world()
     assert "ended before its work was done, with exit code 3, at its start" in ended.stderr
 
 
+def test_a_command_of_a_script_that_has_started_mpi_ends():
+    program = """
+from mpi4py import MPI
+from petacomm.cli.supervisor import supervise
+supervise("petamap")
+MPI.COMM_WORLD.barrier()
+"""
+    command = [str(MPIEXEC), "-n", "2", sys.executable, "-c", program]
+    assert run_command(command, timeout=30).returncode == 0
+
+
 def test_a_signal_while_ranks_meet_first_ends_all():
     program = """
 import os, signal, sys, time
