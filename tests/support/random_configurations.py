@@ -90,6 +90,8 @@ def drawn(case: int) -> dict[str, object]:
     more = random.Random(f"more {case}")
     _add_instruments(more, sections["source"])
     _add_bands(more, sections, n_det)
+    if more.random() < 0.1:
+        sections["run"]["fraction"] = round(more.uniform(0.3, 1.0), 2)
     return sections
 
 

@@ -179,7 +179,8 @@ def describe_config(config: RunConfig, observations: list[Observation]) -> str:
 def _run(config: RunConfig) -> str:
     run = config.run
     title = f": {run.title}" if run.title else ""
-    return f"{run.name}, seed {run.seed}, realization {run.realization}{title}"
+    part = f", the first {run.fraction:.3g} of the samples" if run.fraction < 1 else ""
+    return f"{run.name}, seed {run.seed}, realization {run.realization}{part}{title}"
 
 
 def _map(config: RunConfig, observations: list[Observation]) -> str:

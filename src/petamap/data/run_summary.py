@@ -87,6 +87,11 @@ class Totals:
     pixels_cut: int = option(help="Observed pixels that have no value in the map.", minimum=0)
     pixels_degenerate: int = option(help="Pixels whose Stokes matrix is too near to singular.", minimum=0)
 
+    @property
+    def samples_inside(self) -> int:
+        """Samples in stationary intervals, used or not."""
+        return self.samples_used + self.samples_flagged + self.samples_unwritten
+
 
 @dataclass(frozen=True, kw_only=True)
 class DetectorGlitches:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -67,6 +68,28 @@ def select_observations(
         where=context.place("detectors"),
     )
     return [_with_detectors(one, kept) for one in chosen if kept.intersection(one.detectors)]
+
+
+def first_samples(given: Sequence[Observation], fraction: float) -> list[Observation]:
+    """Return the first observations, with a fraction of the samples that all have in their intervals.
+
+    The intervals of the last one end there; samples after them are not used, but are still there to be read.
+    """
+    kept, n_det = [], [one.n_det for one in given]
+    left = fraction * sum(
+        n * (stop - start) for n, one in zip(n_det, given, strict=True) for start, stop in one.intervals
+    )
+    for n, one in zip(n_det, given, strict=True):
+        if left <= 0:
+            break
+        intervals = []
+        for start, stop in one.intervals:
+            stop = min(stop, start + max(0, math.ceil(left / n)))
+            if stop > start:
+                intervals.append((start, stop))
+            left -= n * (stop - start)
+        kept.append(dataclasses.replace(one, intervals=tuple(intervals)))
+    return kept
 
 
 def _with_detectors(observation: Observation, kept: set[str]) -> Observation:

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_observations import flags_of, observation, signal_of
 
+import petamap
 from petacomm.base.errors import ConfigError
 from petamap.data.config import open_sources, parse_config
 from petamap.data.config.source_kinds import all_source_kinds
@@ -16,7 +17,7 @@ from petamap.data.formats.madmap1_write import write_madmap1
 from petamap.data.formats.toast_write import write_toast
 from petamap.data.formats.volume_write import write_volume
 from petamap.data.observation import DetectorNoise
-from petamap.data.selection import select_observations
+from petamap.data.selection import first_samples, select_observations
 from petamap.data.source import SourceContext
 from petamap.noise.model import InverseLags, OneOverF
 from petamap.pointing.recorded import RecordedPixels
@@ -151,3 +152,52 @@ def test_any_choice_of_any_pointing(numbers, recorded):
             assert np.array_equal(mine, other)
         assert one.pointing.efficiency(detector) == whole.pointing.efficiency(number)
         assert one.pointing.has_gains == recorded
+
+
+INTERVALS = st.lists(st.integers(0, 120), min_size=2, max_size=8, unique=True).map(
+    lambda edges: tuple(zip(sorted(edges)[:-1:2], sorted(edges)[1::2], strict=True))
+)
+
+
+@given(st.lists(INTERVALS, min_size=1, max_size=3), st.floats(1e-9, 1.0))
+def test_the_first_samples_are_a_fraction_of_those_in_intervals(intervals, fraction):
+    made = [
+        dataclasses.replace(observation(f"night-{number}", n_samp=120, n_det=2 + number), intervals=one)
+        for number, one in enumerate(intervals)
+    ]
+
+    def samples(observations):
+        return [
+            (one.name, sample)
+            for one in observations
+            for start, stop in one.intervals
+            for sample in range(start, stop)
+            for _ in one.detectors
+        ]
+
+    kept, every = first_samples(made, fraction), samples(made)
+    found = samples(kept)
+    assert found == every[: len(found)]
+    assert fraction * len(every) <= len(found) < fraction * len(every) + kept[-1].n_det
+    assert all(one.intervals for one in kept)
+    assert [one.n_samp for one in kept] == [120] * len(kept)
+
+
+def test_a_run_of_half_the_samples_is_that_of_the_first_of_two_observations():
+    settings = "[map]\nn_side = 8\n[noise]\nn_lag = 64\n[products]\nreport = false\n"
+    scan = """
+    [[source]]
+    kind = "satellite"
+    sample_rate = "4 Hz"
+    duration = "6 h"
+    n_observations = 2
+    [[source]]
+    kind = "noise"
+    net = "1 mK s^0.5"
+    fknee = "10 mHz"
+    """
+    half = petamap.run(parse_config(f"[run]\nfraction = 0.5\n{settings}{scan}"), progress=False)
+    first, _ = open_sources(parse_config(settings + scan))
+    alone = petamap.run(parse_config(settings), observations=[first], progress=False)
+    assert half.summary.totals == alone.summary.totals
+    np.testing.assert_array_equal(half.sky.values, alone.sky.values)

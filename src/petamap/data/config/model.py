@@ -23,6 +23,10 @@ class RunOptions:
     title: str = option("", help="one line for the report")
     seed: int = option(1, help="key of all random numbers", minimum=0)
     realization: int = option(0, help="which realization of sky and noise", minimum=0, maximum=2**32 - 1)
+    fraction: float = option(
+        1.0, minimum=1e-9, maximum=1.0,
+        help="part of the samples that is used, from the first on; less than 1 for trials",
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from petacomm.mpi import Communicator, SerialCommunicator
 from petamap.data.config.model import RunConfig, SourceConfig
 from petamap.data.kelvin import in_kelvin
 from petamap.data.observation import Observation, Signal
+from petamap.data.selection import first_samples
 from petamap.data.source import Source, SourceContext, source_class
 
 
@@ -140,6 +141,8 @@ def open_signal_parts(
         mend = "a source of pointing and time must come first"
         raise ConfigError("the sources give no observation", where=where, mend=mend)
     _check_names(observations)
+    if config.run.fraction < 1:
+        observations = first_samples(observations, config.run.fraction)
     return observations, SignalParts(fixed, tuple(random_sources))
 
 
