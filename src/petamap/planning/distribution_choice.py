@@ -20,6 +20,7 @@ from petamap.data.formats.lazy import share_pointing
 from petamap.data.observation import Observation
 from petamap.mapmaking.distribution import STREAMS, Distribution, possible_distributions
 from petamap.planning.choice_limits import HIT_SAMPLES, chooses_distribution, looked_at_regions
+from petamap.planning.detectors_alike import PARTED_SECONDS, parted_samples
 from petamap.planning.node_samples import nodes_of_sky_sample
 from petamap.planning.pixel_coverage import PixelCoverage, compute_pixel_coverage, most_looked_at
 from petamap.planning.rank_samples import SampleDistribution, distribute_samples
@@ -39,12 +40,12 @@ def choose_distribution(
     comm: Communicator,
     n_threads: int,
 ) -> Distribution:
-    """Return the distribution with the fastest predicted reduction on this machine. Collective.
+    """Return the distribution with the fastest predicted iterations on this machine. Collective.
 
-    What is predicted is what `plan` predicts, from few regions of the sky where there are many samples, and
-    without flags. Data of which the pointing is read from files at full rate are dealt by streams: a look at
-    it would cost as much as reading it; and so are data of very many blocks, whose predictions no rank has
-    room for.
+    What is predicted is what `plan` predicts, a reduction from few regions of the sky where there are many
+    samples, and without flags. Data of which the pointing is read from files at full rate are dealt by
+    streams: a look at it would cost as much as reading it; and so are data of very many blocks, whose
+    predictions no rank has room for.
 
     Parameters
     ----------
@@ -89,9 +90,10 @@ def predict_distributions(
     comm: Communicator,
     n_threads: int = 1,
 ) -> Mapping[Distribution, float]:
-    """Return the predicted seconds of a reduction of `size` ranks by distribution, on all ranks. Collective.
+    """Return the predicted seconds an iteration that `size` ranks differ by, by distribution. Collective.
 
-    The reduction is the one that the configuration asks for, or the fastest. Ranks of `comm` share the work.
+    Those of a reduction, the one that the configuration asks for, or the fastest, and of parted detectors.
+    All ranks have them; ranks of `comm` share the work.
     """
     distributions, held = _possible(run, size)
     coverage = _look_at(run, config, held, n_threads, SilentProgress(), comm)
@@ -101,7 +103,10 @@ def predict_distributions(
     def seconds(samples: SampleDistribution) -> float:
         loads = _loads(coverage, samples, ranks_per_node, options)
         names = loads if config.comm.reduction == AUTO else [config.comm.reduction]
-        return min(float(predict_seconds(loads[n], machine, ranks_per_node, n_stokes, 8)) for n in names)
+        parted = parted_samples(samples, run.layout, run.observations) * PARTED_SECONDS / n_threads
+        return parted + min(
+            float(predict_seconds(loads[n], machine, ranks_per_node, n_stokes, 8)) for n in names
+        )
 
     own = {number: seconds(held[number]) for number in range(comm.rank, len(held), comm.size)}
     found = {number: value for part in comm.allgather(own) for number, value in part.items()}

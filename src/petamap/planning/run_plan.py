@@ -86,9 +86,12 @@ class RunPlan(Displayed):
 
     @property
     def best(self) -> RunPrediction:
-        """Prediction with the fastest reduction, of those that the memory of nodes has room for, if any."""
+        """Prediction with the fastest iterations, of those that the memory of nodes has room for, if any.
+
+        They differ by a reduction, and by what parted detectors take.
+        """
         fitting = [one for one in self.predictions if self.fits(one)] or self.predictions
-        return min(fitting, key=lambda prediction: prediction.seconds[prediction.best])
+        return min(fitting, key=lambda one: one.seconds[one.best] + one.parted_seconds)
 
     def fits(self, prediction: RunPrediction) -> bool:
         """Return whether ranks, and their node, have room, as far as memory is known.

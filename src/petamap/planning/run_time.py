@@ -58,8 +58,8 @@ def measured_times(summary: Summary) -> SampleTimes:
     ConfigError
         If the run was resumed, so that the times of its first part are not known, or has no samples.
     """
-    totals, environment = summary.totals, summary.environment
-    if summary.resumed or not totals.samples:
+    samples, environment = summary.totals.samples_inside, summary.environment
+    if summary.resumed or not samples:
         why = "was resumed: times are those of its last part" if summary.resumed else "has no samples"
         raise ConfigError(f"the run '{summary.name}' {why}", mend="take the summary of another run")
     alone = {
@@ -68,9 +68,9 @@ def measured_times(summary: Summary) -> SampleTimes:
     }
     once = sum(alone.pop(name, 0.0) for name in _ONCE)
     iterating, n = alone.pop("iterations", 0.0), summary.solver.iterations if summary.solver else 0
-    cores, flagged = environment.ranks * environment.threads, totals.samples_flagged / totals.samples
-    around = sum(alone.values()) * cores / (totals.samples * (1 + UNKNOWN_AROUND * flagged))
-    iteration = iterating * cores / (totals.samples * (1 + UNKNOWN_ITERATION * flagged)) / max(n, 1)
+    cores, flagged = environment.ranks * environment.threads, summary.totals.samples_flagged / samples
+    around = sum(alone.values()) * cores / (samples * (1 + UNKNOWN_AROUND * flagged))
+    iteration = iterating * cores / (samples * (1 + UNKNOWN_ITERATION * flagged)) / max(n, 1)
     return SampleTimes(around, iteration, once, n, flagged)
 
 
@@ -111,7 +111,7 @@ def predict_run_time(
 ) -> RunTime:
     """Return the time of a run with one of the predictions of its plan.
 
-    An iteration takes the time of its samples, and of one reduction.
+    An iteration takes the time of its samples, of parted detectors and of one reduction.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def predict_run_time(
     each, flagged = plan.n_samp / plan.cores, plan.unused.samples
     around = each * (1 + UNKNOWN_AROUND * flagged) * times.around
     iteration = each * (1 + UNKNOWN_ITERATION * flagged) * times.iteration
-    iteration += prediction.seconds[prediction.best]
+    iteration += prediction.seconds[prediction.best] + prediction.parted_seconds
     if times.iterations is not None:
         n = times.iterations
         return RunTime(times.once + around, n, n * iteration, plan.cores)

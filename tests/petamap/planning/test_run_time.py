@@ -80,7 +80,8 @@ def test_samples_that_are_flagged_need_memory():
 
 
 def test_the_part_that_was_flagged_is_of_a_run_and_within_bounds(summary):
-    totals = replace(summary.totals, samples_flagged=summary.totals.samples // 4)
+    n = summary.totals.samples
+    totals = replace(summary.totals, samples_flagged=n // 4, samples_used=n - n // 4, samples_unwritten=0)
     assert measured_times(replace(summary, totals=totals)).flagged == pytest.approx(0.25, rel=1e-3)
     with pytest.raises(ConfigError, match="give 0 to 1"):
         plan(satellite(more=FEW), 1, MACHINE, flagged=1.1)
