@@ -25,7 +25,8 @@ _DESCRIPTION = """\
 Make a run on each number of cores and tell what it took: calculation, communication, and data in and out, as
 Figures 4 to 6 of Sudarsan et al. 2011 do, beside what the planner predicts from the row of the fewest cores.
 With --versions, for four reductions, and for ranks of one core and of several threads, of which each kind is
-predicted from its own row of the fewest cores. With --weak, an option such as the duration grows with the
+predicted from its own row of the fewest cores. A trial with the first of the samples tells what each rank
+does once, whatever its samples. With --weak, an option such as the duration grows with the
 cores. With --predict, numbers of cores of another machine are predicted. The maps of all rows have the same
 bits, which is checked, but for those of --weak."""
 
@@ -77,7 +78,7 @@ def _scaling(arguments: argparse.Namespace) -> int:
     from petacomm.base.files import write_text
     from petacomm.base.threads import available_threads
     from petacomm.topology import load_machine
-    from petamap.planning.scaling import ScalingModel, require_job, scaling_jobs
+    from petamap.planning.scaling import ScalingModel, require_job, scaling_jobs, trial_jobs
     from petamap.planning.scaling_table import scaling_json, scaling_table
 
     if arguments.threads < 2:
@@ -94,13 +95,15 @@ def _scaling(arguments: argparse.Namespace) -> int:
         require_job(study.config(job.cores), job, on)
     study.require_free(arguments.force)
     found = list(study.measure(jobs))
-    here = ScalingModel(found, study.config, this, available_threads())
+    trials = list(study.try_out(trial_jobs([*jobs, *far], available_threads())))
+    here = ScalingModel(found, trials, study.config, this, available_threads())
     measured = [(one, here.predict(one.job, one.distribution)) for one in found]
-    there = ScalingModel(found, study.config, machine)
+    there = ScalingModel(found, trials, study.config, machine)
     predicted = [(job, there.predict(job)) for job in far]
-    text = scaling_json(measured, predicted, machine.name)
+    rows = measured, predicted, machine.name, here.references()
+    text = scaling_json(*rows)
     write_text(study.out / "scaling.json", text + "\n")
-    print(text if arguments.json else scaling_table(measured, predicted, machine.name))
+    print(text if arguments.json else scaling_table(*rows))
     return 0
 
 
@@ -161,11 +164,26 @@ class _Study:
                 )
             yield found
 
-    def _run(self, job: ScalingJob, folder: Path) -> MeasuredRun:
+    def try_out(self, jobs: Sequence[ScalingJob]) -> Iterator[MeasuredRun]:
+        """Make a run of each job with the first of the samples.
+
+        It is left out, with a line that says so, where it cannot be made.
+        """
+        from petamap.planning.scaling import TRIAL_FRACTION
+
+        for job in jobs:
+            part = self.config(job.cores).run.fraction * TRIAL_FRACTION
+            inform(f"trial: {part:.3g} of the samples, {job.ranks} x {job.threads}")
+            try:
+                yield self._run(job, self.out / f"{job.ranks}x{job.threads}-trial", f"run.fraction={part}")
+            except ResourceError as error:
+                inform(f"no trial, so that nothing tells what each rank does once: {error}")
+
+    def _run(self, job: ScalingJob, folder: Path, *more: str) -> MeasuredRun:
         from petamap.data.run_summary import Summary
         from petamap.planning.scaling import measured_run
 
-        words = [str(self.path), *self._settings(job.cores), f"comm.reduction={job.reduction}"]
+        words = [str(self.path), *self._settings(job.cores), f"comm.reduction={job.reduction}", *more]
         words += ["--threads", str(job.threads), "--out", str(folder), "--force", "-q"]
         command = [sys.executable, "-m", "petamap.cli.main", "run", *words]
         if job.ranks > 1:

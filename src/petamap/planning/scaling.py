@@ -14,7 +14,7 @@ from petacomm.reduction import AUTO
 from petacomm.topology import Machine
 from petamap.data.config import RunConfig
 from petamap.data.run_summary import Summary
-from petamap.mapmaking.distribution import STREAMS, Distribution, possible_distributions
+from petamap.mapmaking.distribution import STREAMS, Distribution
 from petamap.planning.plan import plan
 from petamap.planning.rank_samples import distribute_samples
 from petamap.planning.run_plan import RunPlan
@@ -22,9 +22,16 @@ from petamap.planning.run_prediction import RunPrediction
 from petamap.planning.scanned_run import ScannedRun
 
 # Phases: what each rank does by itself, whatever the number of ranks; maps, which one rank writes while
-# others wait; the choice of a distribution, which only several ranks make, and which looks at the pointing.
-_SOURCES, _DATA, _PRODUCTS = "sources", "data", "products"
-_CHOICE, _POINTING = "distribution", "pointing"
+# others wait; the choice of a distribution, which only several ranks make.
+_SOURCES, _DATA, _PRODUCTS, _CHOICE = "sources", "data", "products", "distribution"
+# Phases that iterate: those of noise estimates are taken to be more or fewer as those of the maps are.
+_ITERATIONS = "iterations"
+_ITERATING = (_ITERATIONS, "noise estimate")
+# Seconds that an exchange takes more for each rank on a core, where there are several: an all-reduce of 4 and
+# 8 ranks on two cores took 25 and 80 microseconds more than their turns (Zen 5, MPICH).
+_TURN_SECONDS = 20e-6
+# Of the samples, in the trials that tell what ranks do whatever their samples.
+TRIAL_FRACTION = 1 / 8
 
 
 @dataclass(frozen=True)
@@ -39,6 +46,19 @@ class ScalingJob:
     def ranks(self) -> int:
         """Number of processes."""
         return self.cores // self.threads
+
+
+def trial_jobs(jobs: Sequence[ScalingJob], available: int) -> list[ScalingJob]:
+    """Return a job for each number of threads, of which a run with few samples tells what ranks do once.
+
+    It has two ranks, which do what one alone does not, where there are jobs and cores for them.
+    """
+    found = []
+    for threads in sorted({one.threads for one in jobs}):
+        several = [one for one in jobs if one.threads == threads and one.ranks > 1]
+        cores = 2 * threads if several and 2 * threads <= available else threads
+        found.append(ScalingJob(cores, threads, AUTO))
+    return found
 
 
 @dataclass(frozen=True)
@@ -71,10 +91,14 @@ class MeasuredRun:
     ----------
     job : ScalingJob
     times : ScalingTimes
-    phases : mapping of str to float
-        Seconds of its phases without communication, the mean over its ranks.
-    writing : float
-        Seconds until its maps are written.
+    phases, waits : mapping of str to float
+        Seconds of its phases without communication, and of that, the mean over its ranks.
+    exchanges : mapping of str to float
+        Messages and collectives of a rank, by phase.
+    busy : float
+        Cores that a rank kept busy, the mean over the run.
+    samples : int
+        Of all detectors, in their stationary intervals.
     iterations : int
     distribution : str
         How its data were dealt to ranks; empty on one rank.
@@ -85,7 +109,10 @@ class MeasuredRun:
     job: ScalingJob
     times: ScalingTimes
     phases: Mapping[str, float]
-    writing: float
+    waits: Mapping[str, float]
+    exchanges: Mapping[str, float]
+    busy: float
+    samples: int
     iterations: int
     distribution: str
     hashes: tuple[str, ...]
@@ -103,7 +130,13 @@ def measured_run(job: ScalingJob, summary: Summary) -> MeasuredRun:
         job=job,
         times=ScalingTimes(sum(alone.values()) - data, sum(communication.values()), data),
         phases=alone,
-        writing=alone.get(_PRODUCTS, 0.0) + communication.get(_PRODUCTS, 0.0),
+        waits=communication,
+        exchanges={
+            one.name: one.messages.mean + (one.collectives.mean if one.collectives else 0.0)
+            for one in summary.phases
+        },
+        busy=_busy_cores(job, summary),
+        samples=summary.totals.samples_inside,
         iterations=summary.solver.iterations if summary.solver else 0,
         distribution=summary.environment.distribution or "",
         hashes=tuple(one.sha256 for one in summary.products),
@@ -115,14 +148,18 @@ class ScalingModel:
 
     Each is from the row of the fewest cores with as many threads, as no other tells how well these share the
     work of a rank; else from that of the fewest of all. Calculation and data are those of that row, by the
-    samples of the rank that has most, but for sources and maps, which take the same on any ranks; where ranks
-    take turns on fewer cores, by turns. The choice of a distribution takes several ranks what pointing takes.
-    Communication is one reduction an iteration by the model of the machine (`petamap.planning.plan`), and the
-    wait for the rank that writes maps; other communication of the set-up is not in it.
+    samples of the rank that has most, but for what a rank does once, whatever its samples: sources, maps, and
+    of each other phase what a trial tells, a run with the first of the same samples on one or two ranks.
+    Where ranks have fewer cores, these share all samples, and ranks take turns with what they do once, but
+    for sources and maps, for which others wait. Communication is one reduction an iteration by the model of
+    the machine (`petamap.planning.plan`), and the wait for the rank that writes maps; other exchanges are
+    among what ranks do once, and take longer where ranks take turns.
 
     Parameters
     ----------
     measured : sequence of MeasuredRun
+    trials : sequence of MeasuredRun
+        One of each number of threads; without it ranks do nothing once, but for sources and maps.
     config_of : callable
         Returns the configuration on a number of cores.
     machine : Machine
@@ -133,11 +170,14 @@ class ScalingModel:
     def __init__(
         self,
         measured: Sequence[MeasuredRun],
+        trials: Sequence[MeasuredRun],
         config_of: Callable[[int], RunConfig],
         machine: Machine,
         available: int | None = None,
     ) -> None:
         self._measured, self._config_of = sorted(measured, key=lambda one: one.job.cores), config_of
+        self._trials = {one.job.threads: one for one in trials}
+        self._together = max(trials, key=lambda one: one.job.ranks, default=None)
         self.machine, self.available = machine, available
         self._plans: dict[tuple[int, int], RunPlan] = {}
 
@@ -155,59 +195,102 @@ class ScalingModel:
         distribution : str
             How its data are dealt, as `MeasuredRun` says it; by default so that reductions are the fastest.
         """
-        config, reference = self._config_of(job.cores), self._reference(job)
-        run = ScannedRun.open(config)
-        dealt, seconds = self._reduction(run, job, self._known(run).get(distribution))
-        scale = self._work(run, dealt, job) / self._reference_work(reference)
-        turns = self._turns(job.ranks) / self._turns(reference.job.ranks)
-        own = reference.times
-        sources, products, chosen, pointing = (
-            reference.phases.get(name, 0.0) for name in (_SOURCES, _PRODUCTS, _CHOICE, _POINTING)
-        )
-        choice = chosen or pointing if job.ranks > 1 and _is_chosen(config, run) else 0.0
-        writing = reference.writing * turns
+        row, planned = self._reference(job), self._planned(job, distribution)
+        busy = row.busy if row.job.threads == job.threads else job.threads
+        scale = self._work(job, distribution, busy) / self._work(row.job, row.distribution, row.busy)
+        turns = self._turns(job.ranks) / self._turns(row.job.ranks)
+        seconds = {
+            name: (row.phases[name] - once) * scale + once * turns for name, once in self.once(row).items()
+        }
+        parted = self._parted(job, distribution) / self._parted(row.job, row.distribution)
+        seconds[_ITERATIONS] = seconds.get(_ITERATIONS, 0.0) * parted
+        seconds[_CHOICE] = self._choice(job) if job.ranks > 1 else 0.0
+        writing = row.phases.get(_PRODUCTS, 0.0) + row.waits.get(_PRODUCTS, 0.0)
+        data = seconds.pop(_DATA, 0.0) + row.phases.get(_SOURCES, 0.0) + writing / job.ranks
+        reduction = planned.seconds[_algorithm(planned, job)] if planned else 0.0
         return ScalingTimes(
-            calculation=(own.calculation - chosen + choice) * scale,
-            communication=reference.iterations * seconds + writing * (1 - 1 / job.ranks),
-            data=(own.data - sources - products) * scale + sources * turns + writing / job.ranks,
+            calculation=sum(seconds.values()),
+            communication=row.iterations * reduction
+            + self._exchanging(job, row)
+            + writing * (1 - 1 / job.ranks),
+            data=data,
         )
 
-    def _turns(self, number: int) -> float:
-        """Return how many of a number of ranks or threads take turns on a core."""
+    def references(self) -> dict[ScalingJob, float]:
+        """Return the jobs that others are predicted from, and the seconds that a rank spends once on each."""
+        rows = (self._reference(ScalingJob(threads, threads, AUTO)) for threads in sorted(self._trials))
+        return {row.job: sum(self.once(row).values()) for row in rows}
+
+    def once(self, row: MeasuredRun) -> dict[str, float]:
+        """Return what each rank of a row spends on phases whatever its samples, in seconds.
+
+        Phases are those with samples. A rank takes F + n W for a phase of a row of which it has n times the
+        samples that it has of its trial, and F + W of that. Exchanges are in F, but those of the map's
+        iterations. Where the trial has other iterations than the row, those of the row count.
+        """
+        trial = self._trials.get(row.job.threads)
+        once = dict.fromkeys(row.phases.keys() - {_SOURCES, _PRODUCTS, _CHOICE}, 0.0)
+        if trial is None or trial.samples / trial.job.ranks >= row.samples / row.job.ranks:
+            return once
+        n = row.samples / row.job.ranks / (trial.samples / trial.job.ranks)
+        for name in once.keys() & trial.phases.keys():
+            seconds, tried = row.phases[name], trial.phases[name]
+            tried += trial.waits[name] if name != _ITERATIONS else 0.0
+            tried *= _iterations_ratio(row, trial, name)
+            once[name] = min(max((n * tried - seconds) / (n - 1), 0.0), tried, seconds)
+        return once
+
+    def _choice(self, job: ScalingJob) -> float:
+        """Return how long ranks choose their distribution: as long as in a trial on several."""
+        trial = self._together
+        if trial is None:
+            return 0.0
+        return (trial.phases.get(_CHOICE, 0.0) + trial.waits.get(_CHOICE, 0.0)) * self._turns(job.ranks)
+
+    def _exchanging(self, job: ScalingJob, row: MeasuredRun) -> float:
+        """Return how much longer exchanges take where ranks take turns: as many as in a trial on several."""
+        trial, turns = self._together, self._turns(job.ranks)
+        if trial is None or turns == 1:
+            return 0.0
+        numbers = (n * _iterations_ratio(row, trial, name) for name, n in trial.exchanges.items())
+        return sum(numbers) * turns * _TURN_SECONDS
+
+    def _turns(self, number: float) -> float:
+        """Return how many of a number of ranks take turns on a core."""
         return 1.0 if self.available is None else max(1.0, number / self.available)
 
-    def _work(self, run: ScannedRun, distribution: Distribution, job: ScalingJob) -> float:
-        """Return the samples of a core of the rank with most of them, times the turns that cores take."""
-        share = largest_share(run, distribution, job.ranks) / job.threads
-        return run.layout.n_samp * share * self._turns(job.cores)
+    def _work(self, job: ScalingJob, distribution: str, busy: float) -> float:
+        """Return the samples of a core of the rank with most of them, or of all cores that ranks share."""
+        run, planned = ScannedRun.open(self._config_of(job.cores)), self._planned(job, distribution)
+        largest, total = shares(run, planned.distribution if planned else STREAMS, job.ranks)
+        shared = 0.0 if self.available is None else total / self.available
+        return run.layout.n_samp * max(largest / busy, shared)
 
-    def _reference_work(self, reference: MeasuredRun) -> float:
-        """Return `_work` of a row."""
-        own = ScannedRun.open(self._config_of(reference.job.cores))
-        return self._work(own, self._known(own).get(reference.distribution, STREAMS), reference.job)
+    def _parted(self, job: ScalingJob, distribution: str) -> float:
+        """Return how much longer iterations take as ranks part detectors on one line of sight."""
+        planned = self._planned(job, distribution)
+        n_samp = ScannedRun.open(self._config_of(job.cores)).layout.n_samp
+        return 1.0 + planned.parted * job.ranks / n_samp if planned else 1.0
 
-    @staticmethod
-    def _known(run: ScannedRun) -> dict[str, Distribution]:
-        n_det = max(one.n_det for one in run.observations)
-        return {one.description: one for one in possible_distributions(n_det)}
-
-    def _reduction(
-        self, run: ScannedRun, job: ScalingJob, distribution: Distribution | None
-    ) -> tuple[Distribution, float]:
-        """Return how data are dealt, and the seconds of one reduction on the machine; 0 on one rank."""
+    def _planned(self, job: ScalingJob, distribution: str) -> RunPrediction | None:
+        """Return the plan of a job with its data dealt so, by default as it chooses; none of one rank."""
         if job.ranks == 1:
-            return distribution or STREAMS, 0.0
+            return None
         key = job.cores, job.threads
         if key not in self._plans:
             config = self._config_of(job.cores)
             self._plans[key] = plan(config, job.cores, self.machine, threads=[job.threads], progress=False)
+        made = self._plans[key].predictions
+        dealt = [one for one in made if one.distribution.description == distribution] or made
+        return min(dealt, key=lambda one: one.seconds[_algorithm(one, job)] + one.parted_seconds)
 
-        def seconds(one: RunPrediction) -> float:
-            return one.seconds[one.best if job.reduction == AUTO else job.reduction]
 
-        made = [one for one in self._plans[key].predictions if distribution in (None, one.distribution)]
-        best = min(made, key=seconds)
-        return best.distribution, seconds(best)
+def _iterations_ratio(row: MeasuredRun, trial: MeasuredRun, phase: str) -> float:
+    return row.iterations / max(trial.iterations, 1) if phase in _ITERATING else 1.0
+
+
+def _algorithm(planned: RunPrediction, job: ScalingJob) -> str:
+    return planned.best if job.reduction == AUTO else job.reduction
 
 
 def require_job(config: RunConfig, job: ScalingJob, machine: Machine) -> None:
@@ -231,18 +314,20 @@ def require_job(config: RunConfig, job: ScalingJob, machine: Machine) -> None:
         )
 
 
-def _is_chosen(config: RunConfig, run: ScannedRun) -> bool:
-    """Return whether several ranks choose the distribution of the data by their pointing."""
-    several = max(one.n_det for one in run.observations) > 1
-    return config.comm.distribution == AUTO and several and not run.bands.mode_lags
+def shares(run: ScannedRun, distribution: Distribution, size: int) -> tuple[float, float]:
+    """Return what the rank with most samples holds, of `size` ranks, and what all hold together.
+
+    Both of what one rank would hold; samples in halos are held twice.
+    """
+    held, alone = (distribute_samples(run.layout, distribution.groups, n).n_held for n in (size, 1))
+    return int(held.max()) / int(alone.sum()), int(held.sum()) / int(alone.sum())
 
 
-def largest_share(run: ScannedRun, distribution: Distribution, size: int) -> float:
-    """Return the part of the samples, halos among them, that the rank with most holds, of `size` ranks."""
-    most, all_samples = (
-        int(distribute_samples(run.layout, distribution.groups, n).n_held.max()) for n in (size, 1)
-    )
-    return most / all_samples
+def _busy_cores(job: ScalingJob, summary: Summary) -> float:
+    """Return how many cores a rank keeps busy, 1 to all of its threads."""
+    wall = sum(one.seconds.mean for one in summary.phases)
+    cpu = sum(one.cpu_seconds.mean if one.cpu_seconds else 0.0 for one in summary.phases)
+    return min(max(cpu / wall, 1.0), job.threads) if cpu else float(job.threads)
 
 
 def scaling_jobs(cores: Sequence[int], threads: Sequence[int], reductions: Sequence[str]) -> list[ScalingJob]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from petacomm.base.text import table_lines
@@ -17,6 +17,7 @@ def scaling_table(
     measured: Sequence[tuple[MeasuredRun, ScalingTimes]],
     predicted: Sequence[tuple[ScalingJob, ScalingTimes]],
     machine: str,
+    once: Mapping[ScalingJob, float],
 ) -> str:
     """Return the rows that were measured beside their predictions, and those that are predictions alone.
 
@@ -27,6 +28,8 @@ def scaling_table(
     predicted : sequence of (ScalingJob, ScalingTimes)
     machine : str
         Name of the machine of the latter.
+    once : mapping of ScalingJob to float
+        Seconds that a rank spends whatever its samples, of the jobs that others are predicted from.
     """
     head = [*_HEAD, "seconds", "predicted", *(name for one in _TIMES for name in (one, "predicted"))]
     rows = [
@@ -46,6 +49,9 @@ def scaling_table(
         "",
         "seconds, the mean over ranks; communication: with waiting for others; data: read or made, and maps",
     ]
+    if once:
+        each = ", ".join(f"{_seconds(value)} of {_name(job)}" for job, value in once.items())
+        lines.append(f"of calculation and data each rank spends once, whatever its samples: {each}")
     return "\n".join(lines)
 
 
@@ -53,6 +59,7 @@ def scaling_json(
     measured: Sequence[tuple[MeasuredRun, ScalingTimes]],
     predicted: Sequence[tuple[ScalingJob, ScalingTimes]],
     machine: str,
+    once: Mapping[ScalingJob, float],
 ) -> str:
     """Return what `scaling_table` has as JSON."""
     content = {
@@ -63,13 +70,18 @@ def scaling_json(
         ],
         "machine": machine,
         "predicted": [{**asdict(job), "predicted": asdict(one)} for job, one in predicted],
+        "once": [{**asdict(job), "seconds": value} for job, value in once.items()],
     }
     return json.dumps(content, indent=2)
 
 
 def _job_cells(job: ScalingJob) -> list[str]:
     reduction = job.reduction if job.ranks > 1 else "-"
-    return [f"{job.cores:,}", f"{job.ranks:,} x {job.threads}", reduction]
+    return [f"{job.cores:,}", _name(job), reduction]
+
+
+def _name(job: ScalingJob) -> str:
+    return f"{job.ranks:,} x {job.threads}"
 
 
 def _values(one: ScalingTimes) -> list[float]:

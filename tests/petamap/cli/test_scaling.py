@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from petamap.cli import scaling as module
 from petamap.cli.main import main
 from petamap.data.run_summary import Summary
 
@@ -41,6 +42,10 @@ def scaling(*words):
         return ended.code
 
 
+def first_samples(folder):
+    return Summary.read(folder / "tiny_scaling" / "1x1-auto").totals.samples_inside
+
+
 def test_runs_are_measured_and_predicted(folder, capsys):
     assert scaling("--ranks", "2,1", "--predict", "4", "--machine", "jaguar") == 0
     lines = capsys.readouterr().out.splitlines()
@@ -53,6 +58,10 @@ def test_runs_are_measured_and_predicted(folder, capsys):
     assert first["measured"] == first["predicted"]
     assert second["measured"]["communication"] > 0
     assert Summary.read(folder / "tiny_scaling" / "2x1-auto").environment.ranks == 2
+    trial = Summary.read(folder / "tiny_scaling" / "2x1-trial")
+    assert trial.totals.samples_inside == -(-first_samples(folder) // 8)
+    assert 0 <= content["once"][0]["seconds"] <= first["measured"]["calculation"] + first["measured"]["data"]
+    assert "each rank spends once" in lines[-1]
 
 
 def test_a_growing_run(folder, capsys):
@@ -86,6 +95,19 @@ def test_runs_of_an_earlier_command_are_kept_unless_forced(folder, capsys):
     assert "--force" in capsys.readouterr().err
     assert (folder / "s" / "scaling.json").read_text() == before
     assert scaling("--ranks", "1", "--out", "s", "--force") == 0
+
+
+def test_a_trial_that_fails_is_told_and_left_out(folder, capsys, monkeypatch):
+    run = module._Study._run
+
+    def fails(study, job, folder, *more):
+        return run(study, job, folder, *more, *(["resources.memory=2 MB"] if more else []))
+
+    monkeypatch.setattr(module._Study, "_run", fails)
+    assert scaling("--ranks", "1") == 0
+    told = capsys.readouterr()
+    assert "no trial, so that nothing tells what each rank does once" in told.err
+    assert "each rank spends once" not in told.out
 
 
 def test_a_run_that_fails_is_told_with_its_message(folder, capsys):

@@ -16,10 +16,11 @@ from petamap.planning.scaling import (
     ScalingJob,
     ScalingModel,
     ScalingTimes,
-    largest_share,
     measured_run,
     require_job,
     scaling_jobs,
+    shares,
+    trial_jobs,
 )
 from petamap.planning.scaling_table import scaling_json, scaling_table
 from petamap.planning.scanned_run import ScannedRun
@@ -33,15 +34,44 @@ PHASES = {
     "data": 4,
     "products": 0.75,
 }
+NONE = dict.fromkeys(PHASES, 0.0)
 REFERENCE = MeasuredRun(
-    ONE, ScalingTimes(calculation=12.0, communication=0.0, data=5.0), PHASES, 0.75, 10, "", ("a", "b")
+    ONE,
+    ScalingTimes(calculation=12.0, communication=0.0, data=5.0),
+    phases=PHASES,
+    waits=NONE,
+    exchanges=NONE,
+    busy=1.0,
+    samples=8000,
+    iterations=10,
+    distribution="",
+    hashes=("a", "b"),
+)
+# Two ranks with an eighth of the samples, in half of the iterations.
+TRIAL = dataclasses.replace(
+    REFERENCE,
+    job=ScalingJob(2, 1, "auto"),
+    phases={
+        "sources": 0.25,
+        "noise kernels": 0.5,
+        "pointing": 0.15,
+        "iterations": 1.0,
+        "data": 0.25,
+        "distribution": 0.2,
+        "products": 0.3,
+    },
+    waits=NONE | {"pointing": 0.05, "iterations": 0.7, "distribution": 0.1},
+    exchanges=NONE | {"pointing": 40.0, "iterations": 100.0},
+    samples=1000,
+    iterations=5,
+    distribution="streams",
 )
 MACHINE = load_machine("one-node")
 
 
-def model(config=None, **options):
+def model(config=None, trials=(), **options):
     config = config or satellite()
-    return ScalingModel([REFERENCE], lambda cores: config, MACHINE, **options)
+    return ScalingModel([REFERENCE], trials, lambda cores: config, MACHINE, **options)
 
 
 def test_jobs_of_versions():
@@ -62,9 +92,13 @@ def test_all_seconds_of_the_phases_count():
             default_factory=lambda: type("", (), {"distribution": "time-major"})
         )
         products: tuple = ()
+        totals: object = dataclasses.field(default_factory=lambda: type("", (), {"samples_inside": 7}))
 
     def phase(name, seconds, communication):
-        values = {"seconds": seconds, "communication_seconds": communication, "bytes": 0.0, "messages": 0.0}
+        values = {
+            "seconds": seconds, "communication_seconds": communication, "bytes": 0.0, "messages": 3.0,
+            "collectives": 2.0, "cpu_seconds": 1.5 * seconds,
+        }  # fmt: skip
         return PhaseCost(
             name=name, calls=1, **{key: RankStatistics.from_values([value]) for key, value in values.items()}
         )
@@ -76,11 +110,13 @@ def test_all_seconds_of_the_phases_count():
         ("products", 2, 0.5),
         ("weights", 1, 0),
     ]
-    found = measured_run(ONE, Made(tuple(phase(*one) for one in phases)))
+    found = measured_run(ScalingJob(2, 2, "auto"), Made(tuple(phase(*one) for one in phases)))
     assert found.times == ScalingTimes(calculation=7, communication=3.25, data=5.75)
     assert found.times.total == 16
     assert found.phases == {"sources": 0.75, "data": 3.5, "iterations": 6, "products": 1.5, "weights": 1}
-    assert found.writing == 2
+    assert found.waits == {"sources": 0.25, "data": 0.5, "iterations": 2, "products": 0.5, "weights": 0}
+    assert set(found.exchanges.values()) == {5.0}
+    assert (found.busy, found.samples) == (1.5, 7)
     assert found.distribution == "time-major"
 
 
@@ -94,49 +130,104 @@ def test_the_row_that_is_known_is_predicted_as_it_is():
 def test_predictions_are_of_the_rank_with_most_samples(job):
     config = satellite()
     run, found = ScannedRun.open(config), model(config).predict(job, "streams")
-    share = largest_share(run, possible_distributions(4)[0], job.ranks) / job.threads
+    distribution = possible_distributions(4)[0]
+    largest, total = shares(run, distribution, job.ranks)
     halos = 2 * run.layout.n_lag * job.ranks * 4 * 3 / run.layout.n_samp  # 4 detectors, 3 observations
-    assert 1 / job.cores <= share <= 1 / job.cores + (1 / run.layout.n_blocks + halos) / job.threads
-    choice = 1.5 * (job.ranks > 1)  # as long as pointing takes
-    assert found.calculation == pytest.approx((12 + choice) * share)
-    assert found.data == pytest.approx(0.25 + 4 * share + 0.75 / job.ranks)
-    seconds = plan(
-        config, job.cores, MACHINE, distributions=possible_distributions(4)[:1], threads=[job.threads]
-    )
-    one = seconds.predictions[0].seconds
-    expected = min(one.values()) if job.reduction == "auto" else one[job.reduction]
+    assert 1 / job.ranks <= largest <= 1 / job.ranks + 1 / run.layout.n_blocks + halos
+    assert largest <= total <= 1 + halos
+    one = plan(config, job.cores, MACHINE, distributions=[distribution], threads=[job.threads]).best
+    parted = 1 + one.parted * job.ranks / run.layout.n_samp
+    assert found.calculation == pytest.approx((2 + 10 * parted) * largest / job.threads)
+    assert found.data == pytest.approx(0.25 + 4 * largest / job.threads + 0.75 / job.ranks)
+    expected = one.seconds[one.best if job.reduction == "auto" else job.reduction]
     assert found.communication == pytest.approx(10 * expected + 0.75 * (1 - 1 / job.ranks))
+
+
+def test_what_a_rank_does_once_is_told_by_a_trial():
+    # 16 times the samples of a rank of the trial: (16 t - seconds) / 15 of each phase
+    tried = model(trials=[TRIAL])
+    once = tried.once(REFERENCE)
+    assert tried.references() == {ONE: sum(once.values())}
+    expected = {
+        "noise kernels": 0.5,
+        "pointing": (16 * 0.2 - 1.5) / 15,  # with its exchanges
+        "iterations": (16 * 2.0 - 10) / 15,  # twice as many of them
+        "data": 0.0,
+    }
+    assert once == pytest.approx(expected)
+    assert model().once(REFERENCE) == dict.fromkeys(expected, 0.0)
+    assert model(trials=[dataclasses.replace(TRIAL, samples=16000)]).once(REFERENCE)["pointing"] == 0
+    none_of_two = dataclasses.replace(TRIAL, job=ScalingJob(4, 2, "auto"))
+    assert model(trials=[none_of_two]).once(REFERENCE)["pointing"] == 0
+
+
+def test_ranks_take_turns_with_what_they_do_once_and_share_the_rest():
+    job, once = ScalingJob(8, 1, "auto"), sum(model(trials=[TRIAL]).once(REFERENCE).values())
+    without, alone, turns = (
+        model(trials=trials, available=n).predict(job, "streams")
+        for trials, n in (((), 8), ([TRIAL], 8), ([TRIAL], 2))
+    )
+    share = shares(ScannedRun.open(satellite()), possible_distributions(4)[0], 8)
+    parted = without.calculation / share[0] - 2  # what iterations take of 10 s, with parted detectors
+    of_iterations = (16 * 2.0 - 10) / 15
+    shared = 12 - once + (parted / 10 - 1) * (10 - of_iterations)
+    fixed = once + (parted / 10 - 1) * of_iterations
+    assert alone.calculation == pytest.approx(shared * share[0] + fixed + 0.3)
+    assert turns.calculation == pytest.approx(shared * share[1] / 2 + 4 * (fixed + 0.3))
+    assert turns.data == pytest.approx(4 * share[1] / 2 + 0.25 + 0.75 / 8)  # others wait for sources and maps
+    exchanges = 40 + 2 * 100  # of the row's iterations
+    assert turns.communication - alone.communication == pytest.approx(exchanges * 4 * 20e-6)
+    assert alone.communication == pytest.approx(without.communication)
 
 
 def test_cores_that_take_turns_take_longer():
     job = ScalingJob(4, 1, "auto")
     alone, turns = model().predict(job), model(available=2).predict(job)
-    assert turns.calculation == pytest.approx(2 * alone.calculation)
-    assert turns.data == pytest.approx(2 * alone.data)
-    # of ranks of threads, sources are what one of these makes
-    one, other = (model(available=n).predict(ScalingJob(4, 2, "auto")) for n in (2, 4))
-    shared = other.data - 0.25 - 0.75 / 2
-    assert one.data == pytest.approx(2 * shared + 0.25 + 0.75 / 2)
+    largest, total = shares(ScannedRun.open(satellite()), possible_distributions(4)[1], 4)
+    assert turns.calculation == pytest.approx(alone.calculation * max(largest, total / 2) / largest)
 
 
 def test_threads_are_predicted_from_a_row_that_has_as_many():
     threads = dataclasses.replace(
         REFERENCE,
         job=ScalingJob(2, 2, "auto"),
-        times=ScalingTimes(calculation=9.0, communication=0.0, data=3.0),
+        times=ScalingTimes(calculation=9.0, communication=0.0, data=3.75),
+        phases=PHASES | {"iterations": 7, "data": 2.75},
+        busy=1.6,
     )
     config = satellite()
-    made = ScalingModel([threads, REFERENCE], lambda cores: config, MACHINE)
+    made = ScalingModel([threads, REFERENCE], [], lambda cores: config, MACHINE)
     assert made.predict(threads.job) == threads.times
     assert made.predict(ONE) == REFERENCE.times
     assert made.predict(ScalingJob(3, 3, "auto")) == model().predict(ScalingJob(3, 3, "auto"))
-    share = largest_share(ScannedRun.open(config), possible_distributions(4)[0], 2)
+    largest, total = shares(ScannedRun.open(config), possible_distributions(4)[0], 2)
     found = made.predict(ScalingJob(4, 2, "dense"), "streams")
-    assert found.calculation == pytest.approx((9 + 1.5) * share)
+    assert found.data == pytest.approx(0.25 + 2.75 * largest + 0.75 / 2)
+    # two ranks that keep 1.6 cores busy each, on two cores
+    turns = ScalingModel([threads], [], lambda cores: config, MACHINE, 2).predict(
+        ScalingJob(4, 2, "dense"), "streams"
+    )
+    assert turns.data == pytest.approx(0.25 + 2.75 * 1.6 * max(largest / 1.6, total / 2) + 0.75 / 2)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "available", "expected"),
+    [
+        ([(1, 1), (2, 1), (4, 1)], 2, [(2, 1)]),
+        ([(1, 1)], 2, [(1, 1)]),
+        ([(1, 1), (2, 1), (2, 2), (4, 2)], 2, [(2, 1), (2, 2)]),
+        ([(1, 1), (2, 1), (2, 2), (4, 2)], 8, [(2, 1), (4, 2)]),
+        ([(4, 1)], 1, [(1, 1)]),
+    ],
+)
+def test_trials_have_two_ranks_where_there_are_cores(jobs, available, expected):
+    found = trial_jobs([ScalingJob(*job, "dense") for job in jobs], available)
+    assert [(job.cores, job.threads) for job in found] == expected
+    assert {job.reduction for job in found} == {"auto"}
 
 
 def test_a_growing_run_has_more_to_do():
-    grown = ScalingModel([REFERENCE], lambda cores: satellite(hours=6 * cores), MACHINE)
+    grown = ScalingModel([REFERENCE], [], lambda cores: satellite(hours=6 * cores), MACHINE)
     found = grown.predict(ScalingJob(2, 1, "auto"))
     assert found.calculation == pytest.approx(12, rel=0.15)  # as many samples a core, in whole blocks
 
@@ -157,11 +248,13 @@ def test_the_distribution_is_that_of_the_run_or_the_fastest():
 
 def test_the_table_has_what_json_has():
     job = ScalingJob(1024, 6, "pairwise")
-    rows = [(REFERENCE, ScalingTimes(11, 0, 4))], [(job, ScalingTimes(1, 2000, 3))]
-    text = scaling_table(*rows, "Jaguar")
+    rows = [(REFERENCE, ScalingTimes(11, 0, 4))], [(job, ScalingTimes(1, 2000, 3))], "Jaguar", {ONE: 1.25}
+    text = scaling_table(*rows)
     assert "predicted on Jaguar" in text
+    assert text.splitlines()[-1].endswith("whatever its samples: 1.25 of 1 x 1")
     assert "1,024" in text and "170 x 6" in text and "2,000" in text
-    content = json.loads(scaling_json(*rows, "Jaguar"))
+    content = json.loads(scaling_json(*rows))
     assert content["measured"][0]["measured"]["calculation"] == 12
     assert content["measured"][0]["predicted"]["calculation"] == 11
     assert content["predicted"][0]["predicted"]["communication"] == 2000
+    assert content["once"] == [{"cores": 1, "threads": 1, "reduction": "auto", "seconds": 1.25}]
