@@ -75,20 +75,17 @@ def first_samples(given: Sequence[Observation], fraction: float) -> list[Observa
 
     The intervals of the last one end there; samples after them are not used, but are still there to be read.
     """
-    kept, n_det = [], [one.n_det for one in given]
-    left = fraction * sum(
-        n * (stop - start) for n, one in zip(n_det, given, strict=True) for start, stop in one.intervals
-    )
-    for n, one in zip(n_det, given, strict=True):
-        if left <= 0:
-            break
+    all_samples = sum(one.n_det * (stop - start) for one in given for start, stop in one.intervals)
+    kept, left = [], math.ceil(fraction * all_samples)
+    for one in given:
         intervals = []
         for start, stop in one.intervals:
-            stop = min(stop, start + max(0, math.ceil(left / n)))
-            if stop > start:
-                intervals.append((start, stop))
-            left -= n * (stop - start)
-        kept.append(dataclasses.replace(one, intervals=tuple(intervals)))
+            n = min(stop - start, -(-left // one.n_det))
+            if n > 0:
+                intervals.append((start, start + n))
+                left -= n * one.n_det
+        if intervals or not all_samples:
+            kept.append(dataclasses.replace(one, intervals=tuple(intervals)))
     return kept
 
 

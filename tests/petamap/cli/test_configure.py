@@ -89,10 +89,8 @@ def test_check(config, capsys):
 
 
 def test_check_of_a_fraction(config, capsys):
-    assert petamap("check", "run.toml", "run.fraction=0.25") == 0
-    text = capsys.readouterr().out
-    assert "run        run, seed 1, realization 0, the first 0.25 of the samples\n" in text
-    assert "data       1 observation, 2 detectors, 180,000 samples, 0.5 h" in text
+    assert petamap("check", "run.toml", "run.fraction=0.4") == 0
+    assert "run        run, seed 1, realization 0, the first 0.4 of the samples\n" in capsys.readouterr().out
 
 
 def test_check_names_that_lead_out_of_a_folder(config):

@@ -180,6 +180,8 @@ def test_the_first_samples_are_a_fraction_of_those_in_intervals(intervals, fract
     assert found == every[: len(found)]
     assert fraction * len(every) <= len(found) < fraction * len(every) + kept[-1].n_det
     assert all(one.intervals for one in kept)
+    without = dataclasses.replace(made[0], intervals=())
+    assert first_samples([without], fraction) == [without]  # which is told where it is mapped
     assert [one.n_samp for one in kept] == [120] * len(kept)
 
 
