@@ -20,7 +20,7 @@ from petamap.data.formats.lazy import share_pointing
 from petamap.data.observation import Observation
 from petamap.mapmaking.distribution import STREAMS, Distribution, possible_distributions
 from petamap.planning.choice_limits import HIT_SAMPLES, chooses_distribution, looked_at_regions
-from petamap.planning.detectors_alike import PARTED_SECONDS, parted_samples
+from petamap.planning.detectors_alike import UNPAIRED_SECONDS, unpaired_samples
 from petamap.planning.node_samples import nodes_of_sky_sample
 from petamap.planning.pixel_coverage import PixelCoverage, compute_pixel_coverage, most_looked_at
 from petamap.planning.rank_samples import SampleDistribution, distribute_samples
@@ -92,7 +92,7 @@ def predict_distributions(
 ) -> Mapping[Distribution, float]:
     """Return the predicted seconds an iteration that `size` ranks differ by, by distribution. Collective.
 
-    Those of a reduction, the one that the configuration asks for, or the fastest, and of parted detectors.
+    Those of a reduction, the one that the configuration asks for, or the fastest, and of unpaired samples.
     All ranks have them; ranks of `comm` share the work.
     """
     distributions, held = _possible(run, size)
@@ -103,8 +103,8 @@ def predict_distributions(
     def seconds(samples: SampleDistribution) -> float:
         loads = _loads(coverage, samples, ranks_per_node, options)
         names = loads if config.comm.reduction == AUTO else [config.comm.reduction]
-        parted = parted_samples(samples, run.layout, run.observations) * PARTED_SECONDS / n_threads
-        return parted + min(
+        unpaired = unpaired_samples(samples, run.layout, run.observations) * UNPAIRED_SECONDS / n_threads
+        return unpaired + min(
             float(predict_seconds(loads[n], machine, ranks_per_node, n_stokes, 8)) for n in names
         )
 

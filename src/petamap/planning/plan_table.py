@@ -58,14 +58,12 @@ def _legend(plan: RunPlan) -> list[str]:
         "pixels of the rank that has most; ranks that hold a pixel; ranks with which one shares pixels;",
         "memory of a rank, pointing recomputed; predicted milliseconds of a reduction, * the quickest",
     ]
-    parted = dict.fromkeys((one.distribution.description for one in plan.predictions if one.parted), 0.0)
+    unpaired = dict[str, float]()
     for one in plan.predictions:
         name = one.distribution.description
-        if one.parted:
-            parted[name] = max(parted[name], 1e3 * one.parted_seconds)
-    if parted:
-        most = ", ".join(f"{name} {seconds:.2g}" for name, seconds in parted.items())
-        lines.append(f"milliseconds more where ranks part detectors of a line of sight, at most: {most}")
+        unpaired[name] = max(unpaired.get(name, 0.0), 1e3 * one.unpaired_seconds)
+    if most := ", ".join(f"{name} {value:.2g}" for name, value in unpaired.items() if value):
+        lines.append(f"milliseconds more where a rank has one detector of a pair alone, at most: {most}")
     if any(0 < plan.rank_limit < one.memory for one in plan.predictions):
         lines.append(
             f"! a rank needs more than the {_bytes(plan.rank_limit)} of resources.memory: no such run"
@@ -191,7 +189,7 @@ def _prediction_json(prediction: RunPrediction) -> dict[str, Any]:
         "mean_rows_sent": {name: vars(rows) for name, rows in forecast.rows.items()},
         "loads": {name: [vars(phase) for phase in load] for name, load in forecast.loads.items()},
         "seconds": prediction.seconds,
-        "parted_seconds": prediction.parted_seconds,
+        "unpaired_seconds": prediction.unpaired_seconds,
         "best": prediction.best,
         "memory": prediction.memory,
         "memory_with_pointing_kept": prediction.memory_kept,

@@ -19,7 +19,7 @@ from petamap.planning.amplitude_sizes import AmplitudeForecast
 from petamap.planning.auxiliary_systems import AuxiliaryForecast, unbounded_parts
 from petamap.planning.component_sizes import component_sizes
 from petamap.planning.cut_pixels import UnusedSamples
-from petamap.planning.detectors_alike import parted_samples
+from petamap.planning.detectors_alike import unpaired_samples
 from petamap.planning.distribution_choice import gathered_bytes
 from petamap.planning.map_scan import MAX_SAMPLES, MapScan, RankedMaps, scan_maps, scan_splits
 from petamap.planning.memory_forecast import MemoryForecast
@@ -186,9 +186,9 @@ class Planner:
             for threads in self._threads():
                 of_ranks = own.held(threads)
                 one = self._prediction(distribution, of_ranks, threads, own.occupancy, own.ranks, sample)
-                parted = parted_samples(samples, layout, self.run.observations, threads)
+                unpaired = unpaired_samples(samples, layout, self.run.observations, threads)
                 sizes_of = replace(one.sizes, modelled=self._model_pixels(own, threads))
-                one = replace(one, sizes=sizes_of, parted=parted)
+                one = replace(one, sizes=sizes_of, unpaired=unpaired)
                 sizes = [self._other_sizes(one, maps, self._amplitudes, split=True) for maps in of_splits]
                 more = (maps and self._other_sizes(one, maps, self._templates_of(maps)) for maps in others)
                 made = self._auxiliary.of(*more)

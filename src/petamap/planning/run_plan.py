@@ -88,10 +88,10 @@ class RunPlan(Displayed):
     def best(self) -> RunPrediction:
         """Prediction with the fastest iterations, of those that the memory of nodes has room for, if any.
 
-        They differ by a reduction, and by what parted detectors take.
+        They differ by a reduction, and by unpaired samples.
         """
         fitting = [one for one in self.predictions if self.fits(one)] or self.predictions
-        return min(fitting, key=lambda one: one.seconds[one.best] + one.parted_seconds)
+        return min(fitting, key=lambda one: one.seconds[one.best] + one.unpaired_seconds)
 
     def fits(self, prediction: RunPrediction) -> bool:
         """Return whether ranks, and their node, have room, as far as memory is known.

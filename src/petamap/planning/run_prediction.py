@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from petacomm.costs.forecast import Forecast
 from petamap.mapmaking.distribution import STREAMS, Distribution
-from petamap.planning.detectors_alike import PARTED_SECONDS
+from petamap.planning.detectors_alike import UNPAIRED_SECONDS
 from petamap.planning.model_sizes import with_model_sizes
 from petamap.planning.rank_traffic import RankSizes
 
@@ -30,8 +30,8 @@ class RunPrediction:
         Of the rank that has most: what it sends is bounded by them (`MessageBounds`).
     without_skies : (float, float)
         Its memory without what skies take, with pointing recomputed and with pointing kept.
-    parted : int
-        Samples of detectors without the one on their line of sight, of the rank that has most.
+    unpaired : int
+        Samples whose rank has one detector of a pair alone, of the rank that has most.
     """
 
     distribution: Distribution
@@ -42,12 +42,12 @@ class RunPrediction:
     memory_kept: float
     sizes: RankSizes
     without_skies: tuple[float, float]
-    parted: int = 0
+    unpaired: int = 0
 
     @property
-    def parted_seconds(self) -> float:
-        """Seconds of an iteration more for detectors without the one on their line of sight."""
-        return self.parted * PARTED_SECONDS / self.threads
+    def unpaired_seconds(self) -> float:
+        """Seconds that they take more in an iteration than pairs."""
+        return self.unpaired * UNPAIRED_SECONDS / self.threads
 
     @property
     def node_memory(self) -> float:

@@ -111,7 +111,7 @@ def predict_run_time(
 ) -> RunTime:
     """Return the time of a run with one of the predictions of its plan.
 
-    An iteration takes the time of its samples, of parted detectors and of one reduction.
+    An iteration takes the time of its samples, of unpaired ones more, and of one reduction.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def predict_run_time(
     each, flagged = plan.n_samp / plan.cores, plan.unused.samples
     around = each * (1 + UNKNOWN_AROUND * flagged) * times.around
     iteration = each * (1 + UNKNOWN_ITERATION * flagged) * times.iteration
-    iteration += prediction.seconds[prediction.best] + prediction.parted_seconds
+    iteration += prediction.seconds[prediction.best] + prediction.unpaired_seconds
     if times.iterations is not None:
         n = times.iterations
         return RunTime(times.once + around, n, n * iteration, plan.cores)

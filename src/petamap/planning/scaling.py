@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from petacomm.base.errors import ConfigError
 from petacomm.reduction import AUTO
@@ -15,6 +16,7 @@ from petacomm.topology import Machine
 from petamap.data.config import RunConfig
 from petamap.data.run_summary import Summary
 from petamap.mapmaking.distribution import STREAMS, Distribution
+from petamap.planning.detectors_alike import UNPAIRED_PART
 from petamap.planning.plan import plan
 from petamap.planning.rank_samples import distribute_samples
 from petamap.planning.run_plan import RunPlan
@@ -180,6 +182,7 @@ class ScalingModel:
         self._together = max(trials, key=lambda one: one.job.ranks, default=None)
         self.machine, self.available = machine, available
         self._plans: dict[tuple[int, int], RunPlan] = {}
+        self._run = lru_cache(lambda cores: ScannedRun.open(config_of(cores)))
 
     def _reference(self, job: ScalingJob) -> MeasuredRun:
         """Return the row that a job is predicted from."""
@@ -202,8 +205,8 @@ class ScalingModel:
         seconds = {
             name: (row.phases[name] - once) * scale + once * turns for name, once in self.once(row).items()
         }
-        parted = self._parted(job, distribution) / self._parted(row.job, row.distribution)
-        seconds[_ITERATIONS] = seconds.get(_ITERATIONS, 0.0) * parted
+        unpaired = self._unpaired(job, distribution) / self._unpaired(row.job, row.distribution)
+        seconds[_ITERATIONS] = seconds.get(_ITERATIONS, 0.0) * unpaired
         seconds[_CHOICE] = self._choice(job) if job.ranks > 1 else 0.0
         writing = row.phases.get(_PRODUCTS, 0.0) + row.waits.get(_PRODUCTS, 0.0)
         data = seconds.pop(_DATA, 0.0) + row.phases.get(_SOURCES, 0.0) + writing / job.ranks
@@ -261,16 +264,17 @@ class ScalingModel:
 
     def _work(self, job: ScalingJob, distribution: str, busy: float) -> float:
         """Return the samples of a core of the rank with most of them, or of all cores that ranks share."""
-        run, planned = ScannedRun.open(self._config_of(job.cores)), self._planned(job, distribution)
+        run, planned = self._run(job.cores), self._planned(job, distribution)
         largest, total = shares(run, planned.distribution if planned else STREAMS, job.ranks)
         shared = 0.0 if self.available is None else total / self.available
         return run.layout.n_samp * max(largest / busy, shared)
 
-    def _parted(self, job: ScalingJob, distribution: str) -> float:
-        """Return how much longer iterations take as ranks part detectors on one line of sight."""
+    def _unpaired(self, job: ScalingJob, distribution: str) -> float:
+        """Return how much longer iterations take as ranks have one detector of a pair alone."""
         planned = self._planned(job, distribution)
-        n_samp = ScannedRun.open(self._config_of(job.cores)).layout.n_samp
-        return 1.0 + planned.parted * job.ranks / n_samp if planned else 1.0
+        if planned is None:
+            return 1.0
+        return 1.0 + UNPAIRED_PART * planned.unpaired * job.ranks / self._run(job.cores).layout.n_samp
 
     def _planned(self, job: ScalingJob, distribution: str) -> RunPrediction | None:
         """Return the plan of a job with its data dealt so, by default as it chooses; none of one rank."""
@@ -282,7 +286,7 @@ class ScalingModel:
             self._plans[key] = plan(config, job.cores, self.machine, threads=[job.threads], progress=False)
         made = self._plans[key].predictions
         dealt = [one for one in made if one.distribution.description == distribution] or made
-        return min(dealt, key=lambda one: one.seconds[_algorithm(one, job)] + one.parted_seconds)
+        return min(dealt, key=lambda one: one.seconds[_algorithm(one, job)] + one.unpaired_seconds)
 
 
 def _iterations_ratio(row: MeasuredRun, trial: MeasuredRun, phase: str) -> float:

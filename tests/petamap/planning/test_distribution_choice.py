@@ -45,10 +45,10 @@ def machine_of(size):
 
 
 def seconds_of_plan(config, size, machine):
-    """Return the seconds of the fastest reduction and of parted detectors, of ranks of one thread."""
+    """Return the seconds of the fastest reduction and of unpaired samples, of ranks of one thread."""
     predictions = plan(config, size, machine, n_threads=1).predictions
     return {
-        one.distribution: one.seconds[one.best] + one.parted_seconds
+        one.distribution: one.seconds[one.best] + one.unpaired_seconds
         for one in predictions
         if one.threads == 1
     }

@@ -136,8 +136,8 @@ def test_predictions_are_of_the_rank_with_most_samples(job):
     assert 1 / job.ranks <= largest <= 1 / job.ranks + 1 / run.layout.n_blocks + halos
     assert largest <= total <= 1 + halos
     one = plan(config, job.cores, MACHINE, distributions=[distribution], threads=[job.threads]).best
-    parted = 1 + one.parted * job.ranks / run.layout.n_samp
-    assert found.calculation == pytest.approx((2 + 10 * parted) * largest / job.threads)
+    unpaired = 1 + 0.5 * one.unpaired * job.ranks / run.layout.n_samp
+    assert found.calculation == pytest.approx((2 + 10 * unpaired) * largest / job.threads)
     assert found.data == pytest.approx(0.25 + 4 * largest / job.threads + 0.75 / job.ranks)
     expected = one.seconds[one.best if job.reduction == "auto" else job.reduction]
     assert found.communication == pytest.approx(10 * expected + 0.75 * (1 - 1 / job.ranks))
@@ -168,10 +168,10 @@ def test_ranks_take_turns_with_what_they_do_once_and_share_the_rest():
         for trials, n in (((), 8), ([TRIAL], 8), ([TRIAL], 2))
     )
     share = shares(ScannedRun.open(satellite()), possible_distributions(4)[0], 8)
-    parted = without.calculation / share[0] - 2  # what iterations take of 10 s, with parted detectors
+    unpaired = without.calculation / share[0] - 2  # what iterations take of 10 s, with unpaired detectors
     of_iterations = (16 * 2.0 - 10) / 15
-    shared = 12 - once + (parted / 10 - 1) * (10 - of_iterations)
-    fixed = once + (parted / 10 - 1) * of_iterations
+    shared = 12 - once + (unpaired / 10 - 1) * (10 - of_iterations)
+    fixed = once + (unpaired / 10 - 1) * of_iterations
     assert alone.calculation == pytest.approx(shared * share[0] + fixed + 0.3)
     assert turns.calculation == pytest.approx(shared * share[1] / 2 + 4 * (fixed + 0.3))
     assert turns.data == pytest.approx(4 * share[1] / 2 + 0.25 + 0.75 / 8)  # others wait for sources and maps
