@@ -70,9 +70,15 @@ def unpaired_samples(
 
 def _shared_sights(observations: Sequence[Observation]) -> Int64Array:
     """Return the line of sight of each detector of each observation, by number; -1 where it has its own."""
-    found = [np.zeros(0, np.int64)]
+    found, known = [np.zeros(0, np.int64)], dict[int, Int64Array]()
     for one in observations:
         pointing = one.pointing
-        sights = pointing.sight_of if isinstance(pointing, CompressedPointing) else np.arange(one.n_det)
-        found.append(np.where(np.bincount(sights)[sights] > 1, sights, -1))
+        if not isinstance(pointing, CompressedPointing):
+            found.append(np.full(one.n_det, -1))
+            continue
+        plane = id(pointing.detectors)  # which many observations have in common
+        if plane not in known:
+            sights = pointing.sight_of
+            known[plane] = np.where(np.bincount(sights)[sights] > 1, sights, -1)
+        found.append(known[plane])
     return np.concatenate(found)
