@@ -29,9 +29,11 @@ _SOURCES, _DATA, _PRODUCTS, _CHOICE = "sources", "data", "products", "distributi
 # Phases that iterate: those of noise estimates are taken to be more or fewer as those of the maps are.
 _ITERATIONS = "iterations"
 _ITERATING = (_ITERATIONS, "noise estimate")
-# Seconds that an exchange takes more for each rank on a core, where there are several: an all-reduce of 4 and
-# 8 ranks on two cores took 25 and 80 microseconds more than their turns (Zen 5, MPICH).
-_TURN_SECONDS = 20e-6
+# Where there are several ranks on a core: seconds that an exchange takes more for each, and how much longer
+# what one does takes for each other that waits, which looks for messages. An all-reduce alone took 20
+# microseconds more than the turns of 4 and 8 ranks on two cores; of runs, whose ranks compute in between and
+# keep the core for slices of milliseconds, 60 fit seven jobs (Zen 5, MPICH, Linux 6).
+_TURN_SECONDS, _WAITING = 60e-6, 0.1
 # Of the samples, in the trials that tell what ranks do whatever their samples.
 TRIAL_FRACTION = 1 / 8
 
@@ -208,13 +210,14 @@ class ScalingModel:
         unpaired = self._unpaired(job, distribution) / self._unpaired(row.job, row.distribution)
         seconds[_ITERATIONS] = seconds.get(_ITERATIONS, 0.0) * unpaired
         seconds[_CHOICE] = self._choice(job) if job.ranks > 1 else 0.0
-        writing = row.phases.get(_PRODUCTS, 0.0) + row.waits.get(_PRODUCTS, 0.0)
-        data = seconds.pop(_DATA, 0.0) + row.phases.get(_SOURCES, 0.0) + writing / job.ranks
+        beside = 1 + _WAITING * (turns - 1)  # others, which wait for one
+        writing = beside * (row.phases.get(_PRODUCTS, 0.0) + row.waits.get(_PRODUCTS, 0.0))
+        data = seconds.pop(_DATA, 0.0) + beside * row.phases.get(_SOURCES, 0.0) + writing / job.ranks
         reduction = planned.seconds[_algorithm(planned, job)] if planned else 0.0
         return ScalingTimes(
             calculation=sum(seconds.values()),
             communication=row.iterations * reduction
-            + self._exchanging(job, row)
+            + self._exchanging(job, row, busy)
             + writing * (1 - 1 / job.ranks),
             data=data,
         )
@@ -250,9 +253,9 @@ class ScalingModel:
             return 0.0
         return (trial.phases.get(_CHOICE, 0.0) + trial.waits.get(_CHOICE, 0.0)) * self._turns(job.ranks)
 
-    def _exchanging(self, job: ScalingJob, row: MeasuredRun) -> float:
+    def _exchanging(self, job: ScalingJob, row: MeasuredRun, busy: float) -> float:
         """Return how much longer exchanges take where ranks take turns: as many as in a trial on several."""
-        trial, turns = self._together, self._turns(job.ranks)
+        trial, turns = self._together, self._turns(job.ranks * busy)
         if trial is None or turns == 1:
             return 0.0
         numbers = (n * _iterations_ratio(row, trial, name) for name, n in trial.exchanges.items())
