@@ -19,6 +19,7 @@ class Screen:
     stream : text file
     lost : type
         Error of a stream that is lost: `BrokenPipeError`, or any `OSError` of one that holds no results.
+        Others are raised, once.
     told : callable, optional
         Called with the error when the stream is lost.
 
@@ -62,8 +63,10 @@ class Screen:
     def _try(self, work: Callable[[], object]) -> None:
         try:
             work()
-        except self._lost as error:
-            self._drop()
+        except OSError as error:
+            self._drop()  # else what it keeps would fail again as Python ends
+            if not isinstance(error, self._lost):
+                raise
             if self._told is not None:
                 self._told(error)
 
@@ -82,8 +85,9 @@ class Screen:
 def lasting_screens() -> Iterator[None]:
     """Let a command do its work whole, though nobody may read what it prints meanwhile.
 
-    Standard output that nobody reads is dropped, but a full disk is an error there: results may be written to
-    it. Standard error is dropped where it cannot be written, or does not exist.
+    Standard output that nobody reads is dropped, but a full disk is an error there where it is written to or
+    flushed, which the command does at its end: results may be written to it. Standard error is dropped where
+    it cannot be written, or does not exist.
     """
     before = sys.stdout, sys.stderr
     with open(os.devnull, "w") as nowhere:
@@ -91,7 +95,8 @@ def lasting_screens() -> Iterator[None]:
         sys.stdout, sys.stderr = Screen(out, BrokenPipeError), Screen(err, OSError)
         try:
             yield
-            sys.stdout.flush()
         finally:
+            with suppress(OSError):
+                sys.stdout.flush()
             sys.stderr.flush()
             sys.stdout, sys.stderr = before

@@ -143,11 +143,7 @@ def _run_command(parser: Parser, argv: Sequence[str] | None) -> int:
         if argv is None:
             supervise(parser.prog)
         with _raising_signals():
-            arguments = parse_arguments(parser, argv)
-            require_address_space()
-            require_current_folder()
-            _choose_output(arguments, parser.prog, sys.argv[1:] if argv is None else argv)
-            code: int = arguments.handler(arguments)
+            code = _answer(parser, argv)
     except SystemExit:
         clear_note()
         raise
@@ -158,6 +154,21 @@ def _run_command(parser: Parser, argv: Sequence[str] | None) -> int:
     finally:
         forget_signal()
     clear_note()
+    return code
+
+
+def _answer(parser: Parser, argv: Sequence[str] | None) -> int:
+    """Return the exit code of a command; that its results do not fit on a disk is an error of it."""
+    try:
+        arguments = parse_arguments(parser, argv)
+        require_address_space()
+        require_current_folder()
+        _choose_output(arguments, parser.prog, sys.argv[1:] if argv is None else argv)
+        code: int = arguments.handler(arguments)
+    except SystemExit:  # help
+        sys.stdout.flush()
+        raise
+    sys.stdout.flush()
     return code
 
 
