@@ -209,7 +209,7 @@ class ScalingModel:
         }
         unpaired = self._unpaired(job, distribution) / self._unpaired(row.job, row.distribution)
         seconds[_ITERATIONS] = seconds.get(_ITERATIONS, 0.0) * unpaired
-        seconds[_CHOICE] = self._choice(job) if job.ranks > 1 else 0.0
+        seconds[_CHOICE] = self._choice(job)
         beside = 1 + _WAITING * (turns - 1)  # others, which wait for one
         writing = beside * (row.phases.get(_PRODUCTS, 0.0) + row.waits.get(_PRODUCTS, 0.0))
         data = seconds.pop(_DATA, 0.0) + beside * row.phases.get(_SOURCES, 0.0) + writing / job.ranks
@@ -230,28 +230,33 @@ class ScalingModel:
     def once(self, row: MeasuredRun) -> dict[str, float]:
         """Return what each rank of a row spends on phases whatever its samples, in seconds.
 
-        Phases are those with samples. A rank takes F + n W for a phase of a row of which it has n times the
-        samples that it has of its trial, and F + W of that. Exchanges are in F, but those of the map's
-        iterations. Where the trial has other iterations than the row, those of the row count.
+        Phases are those with samples. Exchanges are in it, but those of the map's iterations. Where the trial
+        has other iterations than the row, those of the row count.
         """
         trial = self._trials.get(row.job.threads)
         once = dict.fromkeys(row.phases.keys() - {_SOURCES, _PRODUCTS, _CHOICE}, 0.0)
-        if trial is None or trial.samples / trial.job.ranks >= row.samples / row.job.ranks:
+        if trial is None:
             return once
-        n = row.samples / row.job.ranks / (trial.samples / trial.job.ranks)
         for name in once.keys() & trial.phases.keys():
-            seconds, tried = row.phases[name], trial.phases[name]
-            tried += trial.waits[name] if name != _ITERATIONS else 0.0
+            tried = trial.phases[name] + (trial.waits[name] if name != _ITERATIONS else 0.0)
             tried *= _iterations_ratio(row, trial, name)
-            once[name] = min(max((n * tried - seconds) / (n - 1), 0.0), tried, seconds)
+            once[name] = _fixed_part(row.phases[name], tried, row, trial)
         return once
 
     def _choice(self, job: ScalingJob) -> float:
-        """Return how long ranks choose their distribution: as long as in a trial on several."""
+        """Return how long ranks choose their distribution.
+
+        As long as those of the trial on several, which share what the first such row took longer.
+        """
         trial = self._together
-        if trial is None:
+        if trial is None or job.ranks == 1:
             return 0.0
-        return (trial.phases.get(_CHOICE, 0.0) + trial.waits.get(_CHOICE, 0.0)) * self._turns(job.ranks)
+        tried, turns = _choosing(trial), self._turns(job.ranks)
+        row = next((one for one in self._measured if one.job.ranks > 1 and one.job.cores < job.cores), None)
+        if row is None:
+            return tried * turns
+        once = _fixed_part(_choosing(row), tried, row, trial)
+        return (once + (_choosing(row) - once) * row.job.ranks / job.ranks) * turns
 
     def _exchanging(self, job: ScalingJob, row: MeasuredRun, busy: float) -> float:
         """Return how much longer exchanges take where ranks take turns: as many as in a trial on several."""
@@ -290,6 +295,16 @@ class ScalingModel:
         made = self._plans[key].predictions
         dealt = [one for one in made if one.distribution.description == distribution] or made
         return min(dealt, key=lambda one: one.seconds[_algorithm(one, job)] + one.unpaired_seconds)
+
+
+def _choosing(row: MeasuredRun) -> float:
+    return row.phases.get(_CHOICE, 0.0) + row.waits.get(_CHOICE, 0.0)
+
+
+def _fixed_part(seconds: float, tried: float, row: MeasuredRun, trial: MeasuredRun) -> float:
+    """Return F of F + n W seconds of a row and F + W of its trial, whose ranks have 1/n of the samples."""
+    n = row.samples / row.job.ranks / (trial.samples / trial.job.ranks)
+    return min(max((n * tried - seconds) / (n - 1), 0.0), tried, seconds) if n > 1 else 0.0
 
 
 def _iterations_ratio(row: MeasuredRun, trial: MeasuredRun, phase: str) -> float:

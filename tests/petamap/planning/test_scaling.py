@@ -182,6 +182,30 @@ def test_ranks_take_turns_with_what_they_do_once_and_share_the_rest():
     assert alone.communication == pytest.approx(without.communication)
 
 
+def test_the_choice_is_that_of_the_first_row_of_several_ranks():
+    # 8 times the samples of a rank of the trial: 0.3 s there, 1.7 here are F = 0.1 and 1.6, which ranks share
+    row = dataclasses.replace(
+        TRIAL, samples=8000, phases=TRIAL.phases | {"distribution": 1.5}, waits=NONE | {"distribution": 0.2}
+    )
+    config = satellite()
+    for job, expected in ((row.job, 0.3), (ScalingJob(4, 1, "auto"), 0.1 + 1.6 / 2)):
+        with_row, without = (
+            ScalingModel(rows, [trial], lambda cores: config, MACHINE).predict(job, "streams").calculation
+            for rows, trial in (
+                ([REFERENCE, row], TRIAL),
+                (
+                    [REFERENCE],
+                    dataclasses.replace(
+                        TRIAL,
+                        phases=PHASES | TRIAL.phases | {"distribution": 0.0},
+                        waits=TRIAL.waits | {"distribution": 0.0},
+                    ),
+                ),
+            )
+        )
+        assert with_row - without == pytest.approx(expected)
+
+
 def test_cores_that_take_turns_take_longer():
     job = ScalingJob(4, 1, "auto")
     alone, turns = model().predict(job), model(available=2).predict(job)
