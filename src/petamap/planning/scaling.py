@@ -96,7 +96,7 @@ class MeasuredRun:
     job : ScalingJob
     times : ScalingTimes
     phases, waits : mapping of str to float
-        Seconds of its phases without communication, and of that, the mean over its ranks.
+        Seconds of its phases without communication, and those of communication, the mean over its ranks.
     exchanges : mapping of str to float
         Messages and collectives of a rank, by phase.
     busy : float
@@ -198,7 +198,7 @@ class ScalingModel:
         ----------
         job : ScalingJob
         distribution : str
-            How its data are dealt, as `MeasuredRun` says it; by default so that reductions are the fastest.
+            How its data are dealt, as `MeasuredRun` says it; by default so that iterations are the fastest.
         """
         row, planned = self._reference(job), self._planned(job, distribution)
         busy = row.busy if row.job.threads == job.threads else job.threads
@@ -246,7 +246,7 @@ class ScalingModel:
     def _choice(self, job: ScalingJob) -> float:
         """Return how long ranks choose their distribution.
 
-        As long as those of the trial on several, which share what the first such row took longer.
+        As long as in the trial on several ranks; what the first row of several took longer, ranks share.
         """
         trial = self._together
         if trial is None or job.ranks == 1:
@@ -302,7 +302,7 @@ def _choosing(row: MeasuredRun) -> float:
 
 
 def _fixed_part(seconds: float, tried: float, row: MeasuredRun, trial: MeasuredRun) -> float:
-    """Return F of F + n W seconds of a row and F + W of its trial, whose ranks have 1/n of the samples."""
+    """Return F of a row that takes F + n W seconds and a trial that takes F + W, of 1/n of the samples."""
     n = row.samples / row.job.ranks / (trial.samples / trial.job.ranks)
     return min(max((n * tried - seconds) / (n - 1), 0.0), tried, seconds) if n > 1 else 0.0
 
